@@ -1,0 +1,19 @@
+"""What an encoding is."""
+
+import abc
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+
+class Encoding(eqx.Module):
+    """Maps coordinates to the features that a network reads. Batched along the leading axes."""
+
+    @property
+    @abc.abstractmethod
+    def features(self) -> int:
+        """How many features come out."""
+
+    @abc.abstractmethod
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch features"]:
+        """The features of a batch of points."""

@@ -1,0 +1,38 @@
+"""Gaussian Fourier features (Tancik et al., 2020)."""
+
+from typing import Any, Self, final
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from rwf.encode.base import Encoding
+from rwf.parametrize.frozen import Frozen, constant
+
+
+@final
+class Gaussian(Encoding):
+    """[cos(2 pi B x), sin(2 pi B x)] with B ~ N(0, scale^2), drawn once, never trained, saved with the model."""
+
+    frequencies: Frozen | Float[Array, "inputs frequencies"]
+
+    @classmethod
+    def create(
+        cls,
+        inputs: int,
+        *,
+        frequencies: int = 256,
+        scale: float | Array,
+        key: PRNGKeyArray,
+        dtype: Any = jnp.float32,
+    ) -> Self:
+        """Draws B. 256 frequencies give 512 features; `scale` may be an array, to sweep it in one program."""
+        return cls(Frozen(scale * jax.random.normal(key, (inputs, frequencies), dtype)))
+
+    @property
+    def features(self) -> int:
+        return 2 * constant(self.frequencies).shape[-1]
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch features"]:
+        phases = 2 * jnp.pi * (x @ constant(self.frequencies))
+        return jnp.concatenate([jnp.cos(phases), jnp.sin(phases)], axis=-1)

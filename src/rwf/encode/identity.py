@@ -1,0 +1,21 @@
+"""No mapping."""
+
+from typing import final
+
+from jaxtyping import Array, Float
+
+from rwf.encode.base import Encoding
+
+
+@final
+class Identity(Encoding):
+    """The coordinates themselves."""
+
+    inputs: int
+
+    @property
+    def features(self) -> int:
+        return self.inputs
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch features"]:
+        return x

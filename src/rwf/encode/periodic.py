@@ -1,0 +1,35 @@
+"""Exact periodic boundary conditions by an embedding (Dong and Ni, 2021)."""
+
+import math
+from typing import final
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from rwf.encode.base import Encoding
+
+
+@final
+class Periodic(Encoding):
+    """[cos(2 pi x / P), sin(2 pi x / P)] on each axis that has a period P; the other axes pass unchanged.
+
+    **Arguments:** `periods`: one entry an axis, a length or None. The paper's advection, in coordinates
+    (x, t), is `Periodic((2 * math.pi, None))`: [cos x, sin x, t].
+    """
+
+    periods: tuple[float | None, ...]
+
+    @property
+    def features(self) -> int:
+        return sum(1 if period is None else 2 for period in self.periods)
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch features"]:
+        parts = []
+        for axis, period in enumerate(self.periods):
+            column = x[..., axis : axis + 1]
+            if period is None:
+                parts.append(column)
+            else:
+                phase = (2 * math.pi / period) * column
+                parts += [jnp.cos(phase), jnp.sin(phase)]
+        return jnp.concatenate(parts, axis=-1)

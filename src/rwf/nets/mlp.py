@@ -1,0 +1,45 @@
+"""The multi-layer perceptron of the paper's equations (2.1) and (2.2): L hidden layers and an output layer."""
+
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from rwf.encode import Encoding
+from rwf.nets.activations import Activation
+from rwf.nets.dense import Dense, glorot
+
+
+class MLP(eqx.Module):
+    """g(x) = sigma(W g + b), L times, then a linear layer. Batched: (..., inputs) to (..., outputs)."""
+
+    encode: Encoding
+    layers: tuple[Dense, ...]
+    output: Dense
+    activation: Activation = eqx.field(static=True)
+
+    @classmethod
+    def create(
+        cls,
+        encode: Encoding,
+        outputs: int,
+        *,
+        depth: int,
+        width: int,
+        activation: Activation,
+        key: PRNGKeyArray,
+        dtype: Any = jnp.float32,
+    ) -> Self:
+        """Glorot normal weights, biases of zero; `depth` counts the hidden layers."""
+        keys = jax.random.split(key, depth + 1)
+        sizes = [encode.features, *[width] * depth]
+        layers = tuple(glorot(i, width, key=k, dtype=dtype) for i, k in zip(sizes[:-1], keys[:-1], strict=True))
+        return cls(encode, layers, glorot(sizes[-1], outputs, key=keys[-1], dtype=dtype), activation)
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        g = self.encode(x)
+        for layer in self.layers:
+            g = self.activation(layer(g))
+        return self.output(g)

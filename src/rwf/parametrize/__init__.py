@@ -1,0 +1,22 @@
+"""Parametrizations of weights, one node a file. Plain is their absence."""
+
+from rwf.parametrize.adaptive import Adaptive, adaptive
+from rwf.parametrize.factorized import Factorized, LogFactorized, random_factorization
+from rwf.parametrize.frozen import Frozen
+from rwf.parametrize.layer import Layer
+from rwf.parametrize.node import Node, NotMaterializedError
+from rwf.parametrize.weight_norm import WeightNorm, weight_norm
+
+__all__ = [
+    "Adaptive",
+    "Factorized",
+    "Frozen",
+    "Layer",
+    "LogFactorized",
+    "Node",
+    "NotMaterializedError",
+    "WeightNorm",
+    "adaptive",
+    "random_factorization",
+    "weight_norm",
+]

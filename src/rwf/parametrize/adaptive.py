@@ -1,0 +1,39 @@
+"""Adaptive activations (Jagtap et al., 2020): sigma(a f), one trained a for each neuron, starting at 1."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+
+from rwf.parametrize.layer import Layer, child, with_children
+from rwf.parametrize.node import Node
+
+
+@final
+@dataclass(frozen=True)
+class Adaptive(Node):
+    """Stands in the place of a layer f = W x + b and computes a f, by scaling W and b with one vector."""
+
+    layer: Any
+    scale: Any
+    spec: Layer
+
+    def materialize(self) -> Any:
+        weight = child(self.layer, self.spec.weight)
+        inputs = self.spec.inputs(weight.ndim - (self.scale.ndim - len(self.spec.axis)))
+        scaled = {self.spec.weight: jnp.expand_dims(self.scale, inputs) * weight}
+        bias = child(self.layer, self.spec.bias) if self.spec.bias else None
+        if bias is not None and self.spec.bias:
+            scaled[self.spec.bias] = self.scale * bias
+        return with_children(self.layer, scaled)
+
+
+jax.tree_util.register_dataclass(Adaptive, ["layer", "scale"], ["spec"])
+
+
+def adaptive(layer: Any, spec: Layer) -> Adaptive:
+    """Gives a layer a trained slope for each of its neurons, all 1 at the start."""
+    weight = child(layer, spec.weight)
+    shape = tuple(weight.shape[axis] for axis in sorted(spec.axis))
+    return Adaptive(layer, jnp.ones(shape, weight.dtype), spec)

@@ -1,0 +1,36 @@
+"""What a weight must be before it is parametrized. Values are checked where they are known: not under jit."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+
+def is_false(condition: Any) -> bool:
+    """Whether a condition is known to be false; under jit or vmap nothing is known, and nothing is refused."""
+    try:
+        return not bool(condition)
+    except jax.errors.ConcretizationTypeError:
+        return False
+
+
+def check_weight(path: str, weight: Any, outputs: int) -> None:
+    """Refuses what is no dense weight; `outputs` is the number of its output axes."""
+    where = f"The weight at {path!r}" if path else "The weight"
+    if not hasattr(weight, "dtype") or not hasattr(weight, "ndim"):
+        raise TypeError(f"{where} is a {type(weight).__name__}; a dense weight is a floating-point array.")
+    if not jnp.issubdtype(weight.dtype, jnp.floating):
+        raise TypeError(
+            f"{where} has dtype {weight.dtype}; only floating-point weights can be parametrized. "
+            "Leave it out with `where`, or convert it with `.astype(jnp.float32)`."
+        )
+    if weight.ndim < outputs + 1:
+        raise ValueError(
+            f"{where} has shape {tuple(weight.shape)}; a dense weight has {outputs} output axis and at least "
+            "one input axis. Biases, norms and other vectors are not factorized: leave them out with `where`."
+        )
+    if is_false(jnp.all(jnp.isfinite(weight))):
+        raise ValueError(
+            f"{where} holds values that are not finite. Find out where the NaN or infinity came from first: "
+            "no parametrization can keep the function of such a model."
+        )

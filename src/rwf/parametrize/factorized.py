@@ -1,0 +1,84 @@
+"""Random weight factorization: W = diag(s) V, with s = exp(N(mean, stddev)) drawn once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import jax
+import jax.numpy as jnp
+
+from rwf.errors import choose
+from rwf.parametrize.checks import is_false
+from rwf.parametrize.frozen import Frozen, constant
+from rwf.parametrize.node import Node
+
+Trains = Literal["scale", "log", "nothing"]
+
+
+@final
+@dataclass(frozen=True)
+class Factorized(Node):
+    """W = s V. Both `direction` (V) and `scale` (s) are trained; a `Frozen` scale is not.
+
+    `inputs` are the axes of W that are summed over, counted from the end; `scale` has the other axes.
+    """
+
+    direction: Any
+    scale: Any
+    inputs: tuple[int, ...]
+
+    def materialize(self) -> jax.Array:
+        return jnp.expand_dims(constant(self.scale), self.inputs) * self.direction
+
+
+@final
+@dataclass(frozen=True)
+class LogFactorized(Node):
+    """W = exp(log s) V. `direction` (V) and `log_scale` are trained: the paper's prose, not its listing."""
+
+    direction: Any
+    log_scale: Any
+    inputs: tuple[int, ...]
+
+    def materialize(self) -> jax.Array:
+        return jnp.expand_dims(jnp.exp(self.log_scale), self.inputs) * self.direction
+
+
+jax.tree_util.register_dataclass(Factorized, ["direction", "scale"], ["inputs"])
+jax.tree_util.register_dataclass(LogFactorized, ["direction", "log_scale"], ["inputs"])
+
+
+def random_factorization(
+    *, mean: float | jax.Array = 1.0, stddev: float | jax.Array = 0.1, trains: Trains = "scale"
+) -> Callable[..., Node]:
+    """A function `(weight, inputs, key) -> node` that factorizes a weight without changing its value.
+
+    **Arguments:** `mean` and `stddev` of log s; `trains` says what is trained beside V: the `scale`, its
+    `log`, or `nothing` (the scales stay at their initial values).
+    """
+    choose(trains, ("scale", "log", "nothing"), "what RWF trains")
+    if is_false(jnp.isfinite(jnp.asarray(mean))):
+        raise ValueError(f"The mean of log s must be finite; it is {mean}.")
+    if is_false(jnp.asarray(stddev) >= 0):
+        raise ValueError(f"stddev is a standard deviation and must be 0 or more; it is {stddev}.")
+
+    def build(weight: jax.Array, inputs: tuple[int, ...], key: jax.Array) -> Node:
+        wide = jnp.promote_types(weight.dtype, jnp.float32)
+        shape = tuple(n for axis, n in enumerate(weight.shape) if axis - weight.ndim not in inputs)
+        log_scale = mean + stddev * jax.random.normal(key, shape, wide)
+        if trains == "log":
+            log_scale = log_scale.astype(weight.dtype)
+            direction = weight.astype(wide) / jnp.expand_dims(jnp.exp(log_scale.astype(wide)), inputs)
+            node: Node = LogFactorized(direction.astype(weight.dtype), log_scale, inputs)
+        else:
+            scale = jnp.exp(log_scale).astype(weight.dtype)
+            direction = (weight.astype(wide) / jnp.expand_dims(scale.astype(wide), inputs)).astype(weight.dtype)
+            node = Factorized(direction, Frozen(scale) if trains == "nothing" else scale, inputs)
+        if is_false(jnp.all(jnp.isfinite(direction))):
+            raise ValueError(
+                f"exp(N({mean}, {stddev})) leaves the range of {weight.dtype.name}: W / s is not finite. "
+                "Use a smaller mean or stddev (the paper's are 0.5 to 2 and 0.01 to 0.1)."
+            )
+        return node
+
+    return build

@@ -1,0 +1,46 @@
+"""What every parametrization is: a pytree node that stands in the place of a weight, or of a layer."""
+
+import abc
+from typing import Any, NoReturn
+
+
+class NotMaterializedError(AttributeError, TypeError):
+    """A parametrized weight was used as if it were an array, or a parametrized layer as if it were a layer.
+
+    It is an AttributeError too, so that `hasattr`, `repr` and `copy` work on a node as on any object.
+    """
+
+
+class Node(abc.ABC):
+    """Stands in the place of a weight (or of a whole layer); `materialize` computes what it stands for.
+
+    A node is a pytree: its arrays are leaves that an optimizer sees. Concrete nodes are frozen dataclasses,
+    registered with JAX. `direction` is declared first, so that code which looks at the shape of a weight's
+    first leaf finds the shape of the weight.
+    """
+
+    @abc.abstractmethod
+    def materialize(self) -> Any:
+        """The weight or layer that this node stands for."""
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        name = type(self).__name__
+        raise NotMaterializedError(
+            f"{name} stands in the place of a weight or layer and cannot be used in its stead. "
+            "Materialize the model once, at the top of the loss: write `rwf.materialize(model)(x)` "
+            "instead of `model(x)`; or get plain weights back for good with `rwf.fold(model)`."
+        )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # protocol look-ups (copy, pickle, numpy) expect a plain answer
+            raise AttributeError(name)
+        self._refuse()
+
+
+_TRAPPED = (
+    "__jax_array__ __array__ __call__ __getitem__ __len__ __iter__ __neg__ __pos__ __abs__ __float__ __int__ "
+    "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __floordiv__ __rfloordiv__ "
+    "__matmul__ __rmatmul__ __pow__ __rpow__ __mod__ __rmod__ __lt__ __le__ __gt__ __ge__"
+).split()
+for _name in _TRAPPED:
+    setattr(Node, _name, Node._refuse)
