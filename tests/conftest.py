@@ -1,4 +1,4 @@
-"""Strictness for every test: shapes checked at run time, no implicit rank promotion, one deterministic seed."""
+"""Strictness for every test: the shapes and types of public functions are checked at run time."""
 
 import os
 
@@ -7,7 +7,3 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 from jaxtyping import install_import_hook
 
 install_import_hook("rwf", "beartype.beartype")
-
-import jax
-
-jax.config.update("jax_numpy_rank_promotion", "raise")

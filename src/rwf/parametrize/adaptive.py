@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, final
 
-import jax
 import jax.numpy as jnp
 
 from rwf.parametrize.layer import Layer, child, with_children
-from rwf.parametrize.node import Node
+from rwf.parametrize.node import Node, register
 
 
 @final
@@ -29,7 +28,7 @@ class Adaptive(Node):
         return with_children(self.layer, scaled)
 
 
-jax.tree_util.register_dataclass(Adaptive, ["layer", "scale"], ["spec"])
+register(Adaptive, arrays=("layer", "scale"), static=("spec",))
 
 
 def adaptive(layer: Any, spec: Layer) -> Adaptive:

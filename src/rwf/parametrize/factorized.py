@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from rwf.errors import choose
 from rwf.parametrize.checks import is_false
 from rwf.parametrize.frozen import Frozen, constant
-from rwf.parametrize.node import Node
+from rwf.parametrize.node import Node, register
 
 Trains = Literal["scale", "log", "nothing"]
 
@@ -44,8 +44,8 @@ class LogFactorized(Node):
         return jnp.expand_dims(jnp.exp(self.log_scale), self.inputs) * self.direction
 
 
-jax.tree_util.register_dataclass(Factorized, ["direction", "scale"], ["inputs"])
-jax.tree_util.register_dataclass(LogFactorized, ["direction", "log_scale"], ["inputs"])
+register(Factorized, arrays=("direction", "scale"), static=("inputs",))
+register(LogFactorized, arrays=("direction", "log_scale"), static=("inputs",))
 
 
 def random_factorization(

@@ -5,7 +5,7 @@ from typing import Any, final
 
 import jax
 
-from rwf.parametrize.node import Node
+from rwf.parametrize.node import Node, register
 
 
 @final
@@ -28,4 +28,4 @@ def constant(value: Any) -> Any:
     return value.materialize() if isinstance(value, Frozen) else value
 
 
-jax.tree_util.register_dataclass(Frozen, data_fields=["value"], meta_fields=[])
+register(Frozen, arrays=("value",))

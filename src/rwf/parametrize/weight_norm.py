@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from rwf.parametrize.checks import is_false
-from rwf.parametrize.node import Node
+from rwf.parametrize.node import Node, register
 
 
 @final
@@ -24,7 +24,7 @@ class WeightNorm(Node):
         return (jnp.expand_dims(ratio, self.inputs) * self.direction).astype(self.direction.dtype)
 
 
-jax.tree_util.register_dataclass(WeightNorm, ["direction", "scale"], ["inputs"])
+register(WeightNorm, arrays=("direction", "scale"), static=("inputs",))
 
 
 def _norm(array: jax.Array, axes: tuple[int, ...]) -> jax.Array:
