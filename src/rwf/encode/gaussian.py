@@ -1,6 +1,6 @@
 """Gaussian Fourier features (Tancik et al., 2020)."""
 
-from typing import Any, Self, final
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ class Gaussian(Encoding):
         scale: float | Array,
         key: PRNGKeyArray,
         dtype: Any = jnp.float32,
-    ) -> Self:
+    ) -> "Gaussian":
         """Draws B. 256 frequencies give 512 features; `scale` may be an array, to sweep it in one program."""
         return cls(Frozen(scale * jax.random.normal(key, (inputs, frequencies), dtype)))
 

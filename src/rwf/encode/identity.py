@@ -2,6 +2,7 @@
 
 from typing import final
 
+import equinox as eqx
 from jaxtyping import Array, Float
 
 from rwf.encode.base import Encoding
@@ -11,7 +12,7 @@ from rwf.encode.base import Encoding
 class Identity(Encoding):
     """The coordinates themselves."""
 
-    inputs: int
+    inputs: int = eqx.field(static=True)
 
     @property
     def features(self) -> int:

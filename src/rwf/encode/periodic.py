@@ -3,6 +3,7 @@
 import math
 from typing import final
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -17,7 +18,7 @@ class Periodic(Encoding):
     (x, t), is `Periodic((2 * math.pi, None))`: [cos x, sin x, t].
     """
 
-    periods: tuple[float | None, ...]
+    periods: tuple[float | None, ...] = eqx.field(static=True)
 
     @property
     def features(self) -> int:

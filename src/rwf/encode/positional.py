@@ -2,6 +2,7 @@
 
 from typing import final
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -16,9 +17,9 @@ class Positional(Encoding):
     of the largest frequency (Tancik's scale: 6 for natural images).
     """
 
-    inputs: int
-    frequencies: int
-    scale: float
+    inputs: int = eqx.field(static=True)
+    frequencies: int = eqx.field(static=True)
+    scale: float = eqx.field(static=True)
 
     @property
     def features(self) -> int:

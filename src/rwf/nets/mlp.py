@@ -1,6 +1,6 @@
 """The multi-layer perceptron of the paper's equations (2.1) and (2.2): L hidden layers and an output layer."""
 
-from typing import Any, Self
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -31,7 +31,7 @@ class MLP(eqx.Module):
         activation: Activation,
         key: PRNGKeyArray,
         dtype: Any = jnp.float32,
-    ) -> Self:
+    ) -> "MLP":
         """Glorot normal weights, biases of zero; `depth` counts the hidden layers."""
         keys = jax.random.split(key, depth + 1)
         sizes = [encode.features, *[width] * depth]

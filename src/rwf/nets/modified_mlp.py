@@ -1,6 +1,6 @@
 """The modified MLP of Wang, Teng and Perdikaris (2021): two encoders, mixed into every hidden layer."""
 
-from typing import Any, Self
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -33,7 +33,7 @@ class ModifiedMLP(eqx.Module):
         activation: Activation,
         key: PRNGKeyArray,
         dtype: Any = jnp.float32,
-    ) -> Self:
+    ) -> "ModifiedMLP":
         """Glorot normal weights, biases of zero; `depth` counts the hidden layers, the encoders aside."""
         key_u, key_v, key_output, *keys = jax.random.split(key, depth + 3)
         sizes = [encode.features, *[width] * depth]

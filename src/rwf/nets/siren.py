@@ -1,7 +1,7 @@
 """SIREN (Sitzmann et al., 2020): sine activations with the initialization that makes them train."""
 
 import math
-from typing import Any, Self
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -37,7 +37,7 @@ class Siren(eqx.Module):
         omega: float | Array = 30.0,
         key: PRNGKeyArray,
         dtype: Any = jnp.float32,
-    ) -> Self:
+    ) -> "Siren":
         """`depth` counts the hidden (sine) layers; the same omega_0 is used in all of them."""
         keys = jax.random.split(key, depth + 1)
         sizes = [encode.features, *[width] * depth]

@@ -1,0 +1,135 @@
+"""A job: one recipe under one parametrization, with its members. It becomes one run folder."""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rwf.recipe import Parametrization, Recipe
+from rwf.spec import Spec, digest, flat, from_json, to_json, with_values
+
+# Settings that may differ from the registered recipe without making a run something else than the full recipe:
+# how many runs there are, how often they are looked at, and precisions that are float32's equal.
+_FREE = {"seeds", "first_seed", "log_every", "signals"}
+_EXACT = {"float32", "tf32x3"}
+_SHORT = {
+    ("rwf.trains", "nothing"): "frozen",
+    ("rwf.trains", "log"): "log",
+    ("rwf.last", False): "hidden",
+}
+
+
+@dataclass(frozen=True)
+class Job(Spec):
+    """What one run folder holds.
+
+    **Arguments:** `base`: the recipe as it is registered, which `recipe` is compared with; `grid`: numeric
+    settings by dotted path, whose product with seeds and signals are the members of one compiled program;
+    `purpose`: a `tune` run only finds a learning rate, and is no row of a table.
+    """
+
+    recipe: Recipe
+    parametrization: Parametrization
+    base: Recipe
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    tuned: bool = False
+    purpose: Literal["result", "tune"] = "result"
+
+    def members(self) -> dict[str, list[Any]]:
+        """One value a member for each axis: `seed`, `signal`, and the dotted paths of the grid."""
+        r = self.recipe
+        axes = {
+            "seed": range(r.first_seed, r.first_seed + r.seeds),
+            "signal": r.signals,
+            **self.grid,
+        }
+        rows = list(itertools.product(*reversed(axes.values())))
+        return {name: [row[-1 - i] for row in rows] for i, name in enumerate(axes)}
+
+    def differences(self) -> dict[str, Any]:
+        """The settings, by dotted path, that make this run another one than the registered recipe's."""
+        return _differences(self, self.base)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether this is the full recipe, or a named ablation of it, and not something shortened or altered."""
+        return all(path.startswith("rwf.") for path in self.differences())
+
+    @property
+    def variant(self) -> str:
+        """The recipe's variant, with a suffix for each setting that was changed beside `--quick`'s."""
+        changed = _differences(self, with_values(self.base, self.quick) if self.quick else self.base)
+        return self.recipe.variant + "".join(f"+{_suffix(k, v)}" for k, v in sorted(changed.items()))
+
+    @property
+    def experiment(self) -> str:
+        """A hash of all that decides a result, seeds aside: runs that share it are parts of one row."""
+        recipe = to_json(self.recipe)
+        for name in _FREE | {"name"} | (set() if self.parametrization == "rwf" else {"rwf"}):
+            recipe.pop(name)
+        return digest([recipe, self.parametrization, self.tuned, self.purpose])
+
+    @property
+    def hash(self) -> str:
+        """A hash of the experiment and its members: the name of the run folder, and what a checkpoint belongs to."""
+        return digest([self.experiment, self.members(), self.recipe.log_every])
+
+    @property
+    def folder(self) -> str:
+        """Where the run folder goes, below the folder of all runs."""
+        tag = "-tuned" if self.tuned else "-tune" if self.purpose == "tune" else ""
+        name = f"{self.variant}-{self.parametrization}{tag}-{self.hash[:8]}"
+        return f"{self.recipe.case}/{name}".replace(",", "_")
+
+
+def _differences(job: Job, base: Recipe) -> dict[str, Any]:
+    before, after = flat(base), flat(job.recipe)
+    skipped = _FREE | ({"optim.lr"} if job.tuned or "optim.lr" in job.grid else set())
+    changed = {
+        path: after.get(path)
+        for path in sorted(before.keys() | after.keys())
+        if before.get(path) != after.get(path) and path not in skipped
+    }
+    if job.parametrization != "rwf":
+        changed = {path: value for path, value in changed.items() if not path.startswith("rwf.")}
+    if {base.precision, job.recipe.precision} <= _EXACT:
+        changed.pop("precision", None)
+    return changed
+
+
+def _suffix(path: str, value: Any) -> str:
+    return _SHORT.get((path, value)) or f"{path.removeprefix('rwf.')}={value}"
+
+
+def job_to_json(job: Job) -> dict[str, Any]:
+    """A job as JSON values, with what is derived from it, for people to read."""
+    return {
+        "case": job.recipe.case,
+        "variant": job.variant,
+        "parametrization": job.parametrization,
+        "tuned": job.tuned,
+        "purpose": job.purpose,
+        "full": job.is_full,
+        "differences": {path: str(value) for path, value in job.differences().items()},
+        "hash": job.hash,
+        "experiment": job.experiment,
+        "members": job.members(),
+        "grid": {path: list(values) for path, values in job.grid.items()},
+        "quick": dict(job.quick),
+        "recipe": to_json(job.recipe),
+        "base": to_json(job.base),
+    }
+
+
+def job_from_json(data: Mapping[str, Any]) -> Job:
+    """The job that `job_to_json` wrote."""
+    return Job(
+        recipe=from_json(data["recipe"]),
+        parametrization=data["parametrization"],
+        base=from_json(data["base"]),
+        quick=data["quick"],
+        grid={path: tuple(values) for path, values in data["grid"].items()},
+        tuned=data["tuned"],
+        purpose=data["purpose"],
+    )

@@ -1,0 +1,22 @@
+"""The precision of matrix products, resolved by platform in this one place."""
+
+from rwf.errors import choose
+
+# On a GPU, float32 operands by default go through TF32, which changes PINN results: so none is ever implied.
+# "tf32x3" is three TF32 passes, near float32 at twice the speed of "float32" (the CPU has float32 alone).
+PRECISIONS = {
+    "float32": {"cpu": "highest", "gpu": "highest", "tpu": "highest"},
+    "tf32x3": {"cpu": "highest", "gpu": "TF32_TF32_F32_X3", "tpu": "highest"},
+    "tf32": {"cpu": "highest", "gpu": "TF32_TF32_F32", "tpu": "highest"},
+    "bfloat16": {"cpu": "highest", "gpu": "BF16_BF16_F32", "tpu": "default"},
+}
+
+
+def resolve(name: str, platform: str) -> str:
+    """What JAX calls a precision on a platform, for `jax.default_matmul_precision`.
+
+    >>> resolve("tf32x3", "cpu")
+    'highest'
+    """
+    platform = "gpu" if platform in ("cuda", "rocm") else platform
+    return PRECISIONS[choose(name, PRECISIONS, "precision")].get(platform, "highest")

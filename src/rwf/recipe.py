@@ -1,0 +1,210 @@
+"""Recipes: all that decides a result, as data. Strings and numbers become objects here, and only here."""
+
+import abc
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from rwf.errors import choose
+from rwf.precision import PRECISIONS
+from rwf.spec import Spec
+
+if TYPE_CHECKING:
+    import optax
+
+    from rwf.encode import Encoding
+    from rwf.tasks.base import Task
+
+Parametrization = Literal["plain", "aa", "wn", "rwf"]
+PARAMETRIZATIONS: tuple[Parametrization, ...] = ("plain", "aa", "wn", "rwf")
+
+
+@dataclass(frozen=True)
+class EncodingSpec(Spec, abc.ABC):
+    """Which encoding of the input coordinates."""
+
+    @abc.abstractmethod
+    def build(self, inputs: int, *, key: Any) -> "Encoding":
+        """Makes the encoding of this many coordinates."""
+
+
+@dataclass(frozen=True)
+class Identity(EncodingSpec):
+    """No mapping."""
+
+    def build(self, inputs: int, *, key: Any) -> "Encoding":
+        from rwf import encode
+
+        return encode.Identity(inputs)
+
+
+@dataclass(frozen=True)
+class Positional(EncodingSpec):
+    """Log-linear frequencies up to 2^scale; `frequencies` are shared among the axes."""
+
+    scale: float = 6.0
+    frequencies: int = 256
+
+    def build(self, inputs: int, *, key: Any) -> "Encoding":
+        from rwf import encode
+
+        return encode.Positional(inputs, self.frequencies // inputs, self.scale)
+
+
+@dataclass(frozen=True)
+class Gaussian(EncodingSpec):
+    """Random Fourier features with frequencies drawn from N(0, scale^2)."""
+
+    scale: float = 10.0
+    frequencies: int = 256
+
+    def build(self, inputs: int, *, key: Any) -> "Encoding":
+        from rwf import encode
+
+        return encode.Gaussian.create(inputs, frequencies=self.frequencies, scale=self.scale, key=key)
+
+
+@dataclass(frozen=True)
+class Periodic(EncodingSpec):
+    """Exact periods on some axes: one length or None for each."""
+
+    periods: tuple[float | None, ...] = ()
+
+    def build(self, inputs: int, *, key: Any) -> "Encoding":
+        from rwf import encode
+
+        if len(self.periods) != inputs:
+            raise ValueError(f"{len(self.periods)} periods for {inputs} coordinates: give one each, or None.")
+        return encode.Periodic(self.periods)
+
+
+@dataclass(frozen=True)
+class NetSpec(Spec, abc.ABC):
+    """Which network. `depth` counts hidden layers; an output layer follows them."""
+
+    depth: int = 3
+    width: int = 128
+
+    @abc.abstractmethod
+    def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
+        """Makes the network, plain."""
+
+
+@dataclass(frozen=True)
+class MLP(NetSpec):
+    """A multi-layer perceptron."""
+
+    activation: str = "relu"
+
+    def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
+        from rwf import nets
+
+        sigma = nets.activation(self.activation)
+        return nets.MLP.create(encode, outputs, depth=self.depth, width=self.width, activation=sigma, key=key)
+
+
+@dataclass(frozen=True)
+class ModifiedMLP(NetSpec):
+    """The modified MLP: two encoders, mixed into every hidden layer."""
+
+    activation: str = "tanh"
+
+    def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
+        from rwf import nets
+
+        sigma = nets.activation(self.activation)
+        return nets.ModifiedMLP.create(
+            encode, outputs, depth=self.depth, width=self.width, activation=sigma, key=key
+        )
+
+
+@dataclass(frozen=True)
+class Siren(NetSpec):
+    """Sine activations, with their own initialization."""
+
+    omega: float = 30.0
+
+    def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
+        from rwf import nets
+
+        return nets.Siren.create(encode, outputs, depth=self.depth, width=self.width, omega=self.omega, key=key)
+
+
+@dataclass(frozen=True)
+class Factorization(Spec):
+    """How RWF draws its scales, exp(N(mean, stddev)), and what it trains beside V."""
+
+    mean: float = 1.0
+    stddev: float = 0.1
+    trains: Literal["scale", "log", "nothing"] = "scale"
+    last: bool = True
+
+
+@dataclass(frozen=True)
+class Adam(Spec):
+    """Adam with a linear warm-up, then lr * decay_rate^(steps since / decay_steps), without stairs."""
+
+    lr: float = 1e-3
+    decay_rate: float = 1.0
+    decay_steps: int = 1
+    warmup_steps: int = 0
+
+    def schedule(self) -> "optax.Schedule":
+        """The learning rate as a function of the step; `lr` may be a traced array."""
+        import optax
+
+        decay = optax.exponential_decay(self.lr, self.decay_steps, self.decay_rate)
+        if not self.warmup_steps:
+            return decay
+        warmup = optax.linear_schedule(0.0, self.lr, self.warmup_steps)
+        return optax.join_schedules([warmup, decay], [self.warmup_steps])
+
+    def build(self) -> "optax.GradientTransformation":
+        import optax
+
+        return optax.adam(self.schedule())
+
+
+@dataclass(frozen=True)
+class TaskSpec(Spec, abc.ABC):
+    """Which task on which data; subclasses live beside their task."""
+
+    @abc.abstractmethod
+    def build(self, signal: int) -> "Task":
+        """Makes the task with its data; `signal` chooses among the data set's signals."""
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """What data this runs on, in words, for every table."""
+
+
+@dataclass(frozen=True)
+class Recipe(Spec):
+    """All that decides a result, the parametrization aside."""
+
+    name: str
+    case: str
+    task: TaskSpec
+    net: NetSpec
+    variant: str = "none"
+    encoding: EncodingSpec = Identity()
+    optim: Adam = Adam()
+    rwf: Factorization = Factorization()
+    steps: int = 10_000
+    log_every: int = 100
+    seeds: int = 3
+    first_seed: int = 0
+    signals: tuple[int, ...] = (0,)
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        choose(self.precision, PRECISIONS, "precision")
+        for name in ("steps", "log_every", "seeds"):
+            value = getattr(self, name)
+            if value < 1:
+                raise ValueError(f"{name} must be 1 or more; it is {value}.")
+        if self.steps % self.log_every:
+            steps = max(1, round(self.steps / self.log_every)) * self.log_every
+            raise ValueError(
+                f"Metrics are logged every {self.log_every} steps, which does not divide {self.steps} steps. "
+                f"Use --steps {steps}, or a --log-every that divides."
+            )

@@ -1,0 +1,91 @@
+"""Specs: frozen dataclasses that say what to build. They nest, print, hash and travel as JSON."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from rwf.errors import choose, nearest
+
+SpecType = TypeVar("SpecType", bound="Spec")
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """Base of everything that a recipe is made of: plain values and other specs, nothing else."""
+
+
+def to_json(value: Any) -> Any:
+    """A spec as plain JSON values; each nested spec says its class under `kind`."""
+    if isinstance(value, Spec):
+        fields = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"kind": type(value).__name__, **fields}
+    if isinstance(value, (tuple, list)):
+        return [to_json(item) for item in value]
+    return value
+
+
+def from_json(value: Any) -> Any:
+    """The spec that `to_json` wrote. Only subclasses of `Spec` that are imported are made, by their name."""
+    if isinstance(value, dict):
+        kinds = {kind.__name__: kind for kind in _subclasses(Spec)}
+        kind = kinds[choose(value.get("kind", ""), kinds, "kind of spec")]
+        known = {f.name for f in dataclasses.fields(kind)}
+        unknown = set(value) - known - {"kind"}
+        if unknown:
+            raise ValueError(f"{kind.__name__} has no field {sorted(unknown)[0]!r}; it has {sorted(known)}.")
+        return kind(**{name: from_json(item) for name, item in value.items() if name != "kind"})
+    if isinstance(value, list):
+        return tuple(from_json(item) for item in value)
+    return value
+
+
+def _subclasses(kind: type) -> list[type]:
+    return [kind, *(below for sub in kind.__subclasses__() for below in _subclasses(sub))]
+
+
+def digest(value: Any) -> str:
+    """A hash of JSON values that does not depend on the order of keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def flat(spec: Spec, prefix: str = "") -> dict[str, Any]:
+    """All values by dotted path, the classes of nested specs included.
+
+    >>> from rwf.recipe import Adam
+    >>> flat(Adam())["lr"]
+    0.001
+    """
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(spec):
+        value, path = getattr(spec, field.name), prefix + field.name
+        if isinstance(value, Spec):
+            values[path] = type(value).__name__
+            values |= flat(value, path + ".")
+        else:
+            values[path] = value
+    return values
+
+
+def with_values(spec: SpecType, values: Mapping[str, Any]) -> SpecType:
+    """A copy with values exchanged by dotted path; a value may be a traced array.
+
+    >>> from rwf.recipe import Adam
+    >>> with_values(Adam(), {"lr": 0.01}).lr
+    0.01
+    """
+    for path, value in values.items():
+        spec = _with_value(spec, path, value, path)
+    return spec
+
+
+def _with_value(spec: Any, path: str, value: Any, whole: str) -> Any:
+    name, _, rest = path.partition(".")
+    names = [f.name for f in dataclasses.fields(spec)] if isinstance(spec, Spec) else []
+    if name not in names:
+        hint = nearest(name, names)
+        raise ValueError(f"There is no setting {whole!r}.{hint} {type(spec).__name__} has: {', '.join(names)}.")
+    if rest:
+        value = _with_value(getattr(spec, name), rest, value, whole)
+    return dataclasses.replace(spec, **{name: value})

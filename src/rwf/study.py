@@ -1,0 +1,19 @@
+"""A study: all the runs behind the tables and figures of one case."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Study:
+    """Which runs a case of the paper needs: its recipes under all four parametrizations, and what is beside them.
+
+    **Arguments:** `ablations`: changes of the recipe, each run with RWF alone; `grid`: numeric settings whose
+    product is one program of RWF members; `tune_lr`: whether learning-rate-tuned rows are added.
+    """
+
+    recipes: tuple[str, ...]
+    ablations: tuple[Mapping[str, Any], ...] = ()
+    grid: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    tune_lr: bool = True
