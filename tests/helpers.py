@@ -2,8 +2,11 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+import rwf
 from rwf import encode, nets
+from rwf.parametrize import Frozen
 
 PARAMETRIZATIONS = ["plain", "aa", "wn", "rwf"]
 DTYPES = [jnp.float32, jnp.bfloat16, jnp.float64]
@@ -37,3 +40,57 @@ def make_net(net="mlp", encoding="identity", dtype=jnp.float32, seed=0):
 def points(n=7, dtype=jnp.float32, seed=1):
     """Points in the unit square."""
     return jax.random.uniform(jax.random.key(seed), (n, 2), jnp.float32).astype(dtype)
+
+
+# Every kind of node, the variants of the factorization included: how to put it into a model.
+NODES = {
+    "aa": lambda model, key: rwf.adapt(model),
+    "wn": lambda model, key: rwf.normalize(model),
+    "rwf": lambda model, key: rwf.factorize(model, key=key),
+    "rwf-log": lambda model, key: rwf.factorize(model, key=key, trains="log"),
+    "rwf-frozen": lambda model, key: rwf.factorize(model, key=key, trains="nothing"),
+}
+
+# Layouts of a dense weight: its shape, and the axes of its output units.
+LAYOUTS = {
+    "in-out": ((5, 4), -1),
+    "out-in": ((4, 5), 0),
+    "in-heads-dim": ((5, 2, 3), (-2, -1)),
+    "heads-in-dim": ((2, 5, 3), (0, 2)),
+    "height-width-in-out": ((2, 3, 2, 4), -1),
+}
+
+# How far rounding may take a small net's output, relative to its largest value.
+ROUNDING = {jnp.float32: 2e-6, jnp.bfloat16: 6e-2, jnp.float64: 1e-14}
+
+
+def precision(dtype):
+    """A context in which arrays of this dtype exist: float64 is on for it alone, and off again afterwards."""
+    return jax.enable_x64(dtype == jnp.float64)
+
+
+def is_array(leaf):
+    """Whether a leaf is a floating-point array."""
+    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.inexact)
+
+
+def trained(tree, seed=2, size=0.3):
+    """The tree as training would leave it: each of its arrays perturbed at random, biases of zero too."""
+    leaves, treedef = jax.tree.flatten(tree, is_leaf=lambda leaf: isinstance(leaf, Frozen))
+    keys = jax.random.split(jax.random.key(seed), len(leaves))
+    moved = [
+        leaf + size * jax.random.normal(key, leaf.shape, leaf.dtype) if is_array(leaf) else leaf
+        for leaf, key in zip(leaves, keys, strict=True)
+    ]
+    return jax.tree.unflatten(treedef, moved)
+
+
+def distance(a, b):
+    """The largest difference of two trees' arrays, relative to the largest value of the second."""
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return max(_distance(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in pairs if is_array(x))
+
+
+def _distance(x, y):
+    assert x.shape == y.shape
+    return np.abs(x - y).max() / max(np.abs(y).max(), np.finfo(np.float64).tiny)

@@ -76,6 +76,12 @@ class Job(Spec):
         return digest([self.experiment, self.members(), self.recipe.log_every])
 
     @property
+    def title(self) -> str:
+        """A short name for people."""
+        tag = " (tuned)" if self.tuned else " (tuning)" if self.purpose == "tune" else ""
+        return f"{self.recipe.case} {self.variant} {self.parametrization}{tag}"
+
+    @property
     def folder(self) -> str:
         """Where the run folder goes, below the folder of all runs."""
         tag = "-tuned" if self.tuned else "-tune" if self.purpose == "tune" else ""

@@ -8,10 +8,12 @@
     checkpoints/         the last two states of an unfinished run
 """
 
+import fcntl
 import functools
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,12 +39,34 @@ def append_metrics(folder: Path, lines: Iterable[Mapping[str, Any]]) -> None:
         file.writelines(json.dumps(_finite(line)) + "\n" for line in lines)
 
 
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The looks that were logged; a last line that was torn is left out."""
+    path = folder / "metrics.jsonl"
+    return _read_lines(path) if path.exists() else []
+
+
 def truncate_metrics(folder: Path, step: int) -> None:
     """Drops what was logged after a step, and a last line that was torn."""
-    path = folder / "metrics.jsonl"
-    if path.exists():
-        kept = [line for line in _read_lines(path) if line["step"] <= step]
-        write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept))
+    kept = [line for line in read_metrics(folder) if line["step"] <= step]
+    write_atomically(folder / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
+
+
+def clear(folder: Path) -> None:
+    """Throws away what an unfinished run has written."""
+    for path in (folder / "metrics.jsonl", *_checkpoints(folder)):
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keeps a second process out of a run folder; the system lifts the lock of a process that dies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RuntimeError(f"Another process is writing {folder}. Wait for it, or stop it.") from None
+        yield
 
 
 def write_result(folder: Path, nets: Any, summary: Mapping[str, Any]) -> None:
@@ -104,7 +128,7 @@ class Run:
     @functools.cached_property
     def curves(self) -> dict[str, Float[np.ndarray, "..."]]:
         """`step` and `seconds` (looks), and every metric (looks, members) with NaN where there is none."""
-        lines = _read_lines(self.folder / "metrics.jsonl")
+        lines = read_metrics(self.folder)
         return {name: np.array([line[name] for line in lines], float) for name in lines[0]} if lines else {}
 
     def net(self, member: int) -> Any:

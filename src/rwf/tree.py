@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 
+from rwf.errors import choose
 from rwf.parametrize.adaptive import adaptive
 from rwf.parametrize.checks import check_weight
 from rwf.parametrize.factorized import Trains, random_factorization
@@ -92,7 +93,7 @@ def factorize(
     build = random_factorization(mean=mean, stddev=stddev, trains=trains)
 
     def node(site: Site) -> Node:
-        return build(site.weight, site.inputs, jax.random.fold_in(key, site.index))
+        return build(jnp.asarray(site.weight), site.inputs, jax.random.fold_in(key, site.index))
 
     return _replace_weights(model, node, where, axis, last)
 
@@ -108,7 +109,7 @@ def normalize(
 
     Arguments as for `factorize`; the function of the model is preserved likewise.
     """
-    return _replace_weights(model, lambda site: weight_norm(site.weight, site.inputs), where, axis, last)
+    return _replace_weights(model, lambda site: weight_norm(jnp.asarray(site.weight), site.inputs), where, axis, last)
 
 
 def adapt(model: Tree, *, where: Where | None = None, layer: Layer | None = None, last: bool = False) -> Tree:
@@ -133,16 +134,15 @@ def reparametrize(model: Tree, name: str, *, key: jax.Array, **factorization: An
 
     `factorization` (mean, stddev, trains, last) goes to `factorize` and is ignored by the others.
     """
-    match name:
+    match choose(name, ("plain", "aa", "wn", "rwf"), "parametrization"):
         case "plain":
             return model
         case "aa":
             return adapt(model)
         case "wn":
             return normalize(model)
-        case "rwf":
+        case _:
             return factorize(model, key=key, **factorization)
-    raise ValueError(f"No parametrization is called {name!r}. Choose from: plain, aa, wn, rwf.")
 
 
 def nodes(tree: Any) -> Iterator[tuple[str, Node]]:
@@ -161,7 +161,7 @@ class Site(NamedTuple):
     layer: Layer
 
     @property
-    def weight(self) -> jax.Array:
+    def weight(self) -> Any:
         return child(self.target, self.layer.weight) if self.layer.weight else self.target
 
     @property
@@ -169,7 +169,16 @@ class Site(NamedTuple):
         return self.layer.inputs(self.weight.ndim)
 
 
-_fold_node = jax.jit(lambda node: node.materialize())
+def _fold_node(node: Node) -> Any:
+    # Only arrays go through jit: a layer may hold other leaves too, such as its activation.
+    arrays = _materialize_arrays(jax.tree.map(lambda leaf: leaf if _is_array(leaf) else None, node))
+    whole = node.materialize()
+    return jax.tree.map(
+        lambda new, old: old if new is None else new, arrays, whole, is_leaf=lambda leaf: leaf is None
+    )
+
+
+_materialize_arrays = jax.jit(lambda node: node.materialize())
 
 
 def _is_node(value: Any) -> bool:
@@ -207,7 +216,7 @@ def _replace_weights(
         if axis is None or not _is_array(value):
             return None
         axes = (axis,) if isinstance(axis, int) else axis
-        return Layer("", None, tuple(a if a < 0 else a - value.ndim for a in axes))
+        return Layer("", None, tuple(a - value.ndim if 0 <= a < value.ndim else a for a in axes))
 
     def node(site: Site) -> Any:
         _check(site)
@@ -223,7 +232,7 @@ def _replace_weights(
 def _check(site: Site) -> None:
     if _is_node(site.weight):
         raise _already(site.path, site.weight)
-    check_weight(site.path, site.weight, len(site.layer.axis))
+    check_weight(site.path, site.weight, site.layer.axis)
 
 
 def _already(path: str, node: Node) -> ValueError:
@@ -244,30 +253,38 @@ def _replace(
         model, is_leaf=lambda value: _is_node(value) or candidate(value) is not None
     )
     values = [value for _, value in flat]
-    sites = []
+    paths, sites = [], []
     for index, (path, value) in enumerate(flat):
         name = jax.tree_util.keystr(path, simple=True, separator=".")
-        if isinstance(value, Frozen) or (where is not None and not where(name, value)):
+        layer = None if isinstance(value, Node) else candidate(value)
+        if isinstance(value, Frozen) or (layer is None and not _is_node(value)):
             continue
-        if isinstance(value, Node):
+        paths.append(name)
+        if where is not None and not where(name, value):
+            continue
+        if layer is None:
             raise _already(name, value)
-        layer = candidate(value)
-        if layer is not None:
-            sites.append(Site(name, index, value, layer))
-    if not last:
-        sites = _without_last(sites)
+        sites.append(Site(name, index, value, layer))
     if not sites:
         raise _nothing_chosen(model, where)
+    if not last:
+        # Which layer is the last does not depend on `where`; only in a raw pytree it alone knows the layers.
+        outputs = _outputs(paths if candidate is layer_of else [site.path for site in sites])
+        sites = [site for site in sites if site.path not in outputs]
+        if not sites:
+            raise ValueError(
+                f"Only output layers are chosen ({', '.join(outputs)}), and last=False leaves them alone. "
+                "Choose hidden layers, or write last=True."
+            )
     _refuse_tied(model, sites)
     for order, site in enumerate(sites):
         values[site.index] = build(site._replace(index=order))
     return jax.tree_util.tree_unflatten(treedef, values)
 
 
-def _without_last(sites: list[Site]) -> list[Site]:
-    """Drops the layers that a net calls `output`; in a net that names none, the last one of the tree."""
-    named = [site for site in sites if site.path.rpartition(".")[2] == "output"]
-    return [site for site in sites if site not in named] if named else sites[:-1]
+def _outputs(paths: list[str]) -> list[str]:
+    """The layers that a net calls `output`; in a net that names none, the last one of the tree."""
+    return [path for path in paths if path.rpartition(".")[2] == "output"] or paths[-1:]
 
 
 def _nothing_chosen(model: Any, where: Where | None) -> ValueError:

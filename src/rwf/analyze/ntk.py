@@ -1,6 +1,6 @@
 """The empirical neural tangent kernel of a net: K_ij = sum over outputs <df(x_i)/dtheta, df(x_j)/dtheta>."""
 
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -11,16 +11,17 @@ from jaxtyping import Array, Float
 from rwf.errors import choose
 from rwf.tree import fold, materialize, trainable
 
-Space = Literal["trained", "weights"]
 _SPACES = ("trained", "weights")
 _COLUMNS = 8192  # of a Jacobian, that are held in float64 at a time
 
 
-def ntk(net: Any, points: Float[np.ndarray | Array, "n d"], *, space: str = "trained") -> Float[np.ndarray, "n n"]:
+def ntk(
+    net: Any, points: Float[np.ndarray | Array, "n d"], *, space: str = "trained"
+) -> Float[np.ndarray, "n n"]:
     """The empirical neural tangent kernel of a net at `points` (n, d), in float64.
 
-    Gradients are taken for one leaf of the parameters and one output at a time: no array is larger than n times
-    the largest leaf. They have the precision of the net; their products are summed in float64.
+    Gradients are taken for one leaf of the parameters and one output at a time: no array is larger than n
+    times the largest leaf. They have the precision of the net; their products are summed in float64.
 
     **Arguments:**
 
@@ -45,7 +46,7 @@ def ntk(net: Any, points: Float[np.ndarray | Array, "n d"], *, space: str = "tra
 
 
 def eigenvalues(kernel: Float[np.ndarray, "n n"]) -> Float[np.ndarray, " n"]:
-    """The eigenvalues of a symmetric kernel, largest first, in float64; rounding may leave the last below 0."""
+    """The eigenvalues of a symmetric kernel, largest first, in float64; rounding may leave some below 0."""
     return np.linalg.eigvalsh(kernel.astype(np.float64))[::-1].copy()
 
 
@@ -59,7 +60,7 @@ def _leaf_jacobian(net: Any, points: Array, output: Array, index: int) -> Float[
         changed = jax.tree.unflatten(structure, [*leaves[:index], leaf, *leaves[index + 1 :]])
         return jnp.ravel(materialize(eqx.combine(changed, constants))(point))[output]
 
-    # The smallest eigenvalues are differences of large numbers: TF32, an accelerator's default, would drown them.
+    # TF32, the default of some accelerators, would drown the small eigenvalues.
     with jax.default_matmul_precision("highest"):
         jacobian = jax.vmap(jax.grad(value), in_axes=(None, 0))(leaves[index], points)
     return jacobian.reshape(len(points), -1)

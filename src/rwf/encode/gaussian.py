@@ -27,7 +27,7 @@ class Gaussian(Encoding):
         dtype: Any = jnp.float32,
     ) -> "Gaussian":
         """Draws B. 256 frequencies give 512 features; `scale` may be an array, to sweep it in one program."""
-        return cls(Frozen(scale * jax.random.normal(key, (inputs, frequencies), dtype)))
+        return cls(Frozen(jnp.asarray(scale, dtype) * jax.random.normal(key, (inputs, frequencies), dtype)))
 
     @property
     def features(self) -> int:

@@ -25,6 +25,11 @@ class Periodic(Encoding):
         return sum(1 if period is None else 2 for period in self.periods)
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch features"]:
+        if x.shape[-1] != len(self.periods):
+            raise ValueError(
+                f"Periodic has {len(self.periods)} periods and got points of {x.shape[-1]} coordinates; give each "
+                "coordinate a period, or None where it has none."
+            )
         parts = []
         for axis, period in enumerate(self.periods):
             column = x[..., axis : axis + 1]

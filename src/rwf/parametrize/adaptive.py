@@ -35,4 +35,4 @@ def adaptive(layer: Any, spec: Layer) -> Adaptive:
     """Gives a layer a trained slope for each of its neurons, all 1 at the start."""
     weight = child(layer, spec.weight)
     shape = tuple(weight.shape[axis] for axis in sorted(spec.axis))
-    return Adaptive(layer, jnp.ones(shape, weight.dtype), spec)
+    return Adaptive(layer, jnp.ones_like(weight, shape=shape), spec)

@@ -14,8 +14,8 @@ def is_false(condition: Any) -> bool:
         return False
 
 
-def check_weight(path: str, weight: Any, outputs: int) -> None:
-    """Refuses what is no dense weight; `outputs` is the number of its output axes."""
+def check_weight(path: str, weight: Any, axis: tuple[int, ...]) -> None:
+    """Refuses what is no dense weight; `axis` are its output axes, counted from the end."""
     where = f"The weight at {path!r}" if path else "The weight"
     if not hasattr(weight, "dtype") or not hasattr(weight, "ndim"):
         raise TypeError(f"{where} is a {type(weight).__name__}; a dense weight is a floating-point array.")
@@ -24,10 +24,16 @@ def check_weight(path: str, weight: Any, outputs: int) -> None:
             f"{where} has dtype {weight.dtype}; only floating-point weights can be parametrized. "
             "Leave it out with `where`, or convert it with `.astype(jnp.float32)`."
         )
-    if weight.ndim < outputs + 1:
+    if weight.ndim < len(axis) + 1:
         raise ValueError(
-            f"{where} has shape {tuple(weight.shape)}; a dense weight has {outputs} output axis and at least "
-            "one input axis. Biases, norms and other vectors are not factorized: leave them out with `where`."
+            f"{where} has shape {tuple(weight.shape)}; with output axes {axis} it needs at least one input axis beside "
+            "them. Biases, norms and other vectors are not factorized: leave them out with `where`."
+        )
+    outside = [a for a in axis if not -weight.ndim <= a < 0]
+    if outside:
+        raise ValueError(
+            f"{where} has shape {tuple(weight.shape)}; {outside[0]} is none of its axes. Count the output "
+            f"axes from the end, from -{weight.ndim} to -1: -1 for `x @ w`, -2 for (out, in)."
         )
     if is_false(jnp.all(jnp.isfinite(weight))):
         raise ValueError(

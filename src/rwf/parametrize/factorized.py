@@ -57,6 +57,12 @@ def random_factorization(
     `log`, or `nothing` (the scales stay at their initial values).
     """
     choose(trains, ("scale", "log", "nothing"), "what RWF trains")
+    for name, value in (("mean", mean), ("stddev", stddev)):
+        if jnp.ndim(value) > 0:
+            raise ValueError(
+                f"The {name} of log s is one number for all units; it has shape {jnp.shape(value)}. "
+                "To sweep it, vmap over models."
+            )
     if is_false(jnp.isfinite(jnp.asarray(mean))):
         raise ValueError(f"The mean of log s must be finite; it is {mean}.")
     if is_false(jnp.asarray(stddev) >= 0):
@@ -74,9 +80,10 @@ def random_factorization(
             scale = jnp.exp(log_scale).astype(weight.dtype)
             direction = (weight.astype(wide) / jnp.expand_dims(scale.astype(wide), inputs)).astype(weight.dtype)
             node = Factorized(direction, Frozen(scale) if trains == "nothing" else scale, inputs)
-        if is_false(jnp.all(jnp.isfinite(direction))):
+        error = jnp.abs(node.materialize() - weight)  # NaN, too, is not <= anything
+        if is_false(jnp.all(error <= 0.05 * jnp.max(jnp.abs(weight), initial=0))):
             raise ValueError(
-                f"exp(N({mean}, {stddev})) leaves the range of {weight.dtype.name}: W / s is not finite. "
+                f"exp(N({mean}, {stddev})) leaves the range of {weight.dtype.name}: s (W / s) is not W. "
                 "Use a smaller mean or stddev (the paper's are 0.5 to 2 and 0.01 to 0.1)."
             )
         return node

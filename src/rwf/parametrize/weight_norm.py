@@ -41,4 +41,10 @@ def weight_norm(weight: jax.Array, inputs: tuple[int, ...], key: jax.Array | Non
             f"Weight normalization divides by |v|, and output units {units} have weights that are all zero. "
             "Give them a random initialization, or leave this layer out with `where`."
         )
-    return WeightNorm(weight, norm.astype(weight.dtype), inputs)
+    scale = norm.astype(weight.dtype)
+    if is_false(jnp.all(jnp.isfinite(scale))):
+        raise ValueError(
+            f"The norm of some output units leaves the range of {weight.dtype.name}. "
+            "Use a wider dtype, or leave this layer out with `where`."
+        )
+    return WeightNorm(weight, scale, inputs)

@@ -1,0 +1,71 @@
+"""Where a run happened: versions, commit, device."""
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import rwf
+from rwf.precision import resolve
+
+_PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "safetensors")
+
+
+def environment(precision: str) -> dict[str, Any]:
+    """What is needed to trust a number: no name or path of the machine is among it."""
+    import jax
+
+    device = jax.devices()[0]
+    commit, dirty = _commit()
+    return {
+        "rwf": rwf.__version__,
+        "source": source_hash(),
+        "commit": commit,
+        "dirty": dirty,
+        "python": platform.python_version(),
+        **{name: _version(name) for name in _PACKAGES},
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "platform": jax.default_backend(),
+        "device": device.device_kind,
+        "devices": jax.device_count(),
+        "precision": precision,
+        "matmul": resolve(precision, jax.default_backend()),
+        "x64": bool(jax.config.jax_enable_x64),
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+    }
+
+
+def source_hash() -> str:
+    """A hash of the package's own source: it names the code even where there is no git."""
+    root = Path(rwf.__file__).parent
+    content = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        content.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return content.hexdigest()[:16]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> tuple[str | None, bool | None]:
+    """The commit of the working tree that the package runs from; RWF_COMMIT where that is a copy without git."""
+    root = Path(rwf.__file__).parent
+    try:
+        head = _git(root, "rev-parse", "HEAD")
+        return head, bool(_git(root, "status", "--porcelain", "--", str(root)))
+    except (OSError, subprocess.CalledProcessError):
+        return os.environ.get("RWF_COMMIT"), None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    call = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(call, capture_output=True, text=True, check=True, timeout=10).stdout.strip()

@@ -1,0 +1,196 @@
+"""From a job to its run folder: skip what is complete, resume what is not, record everything."""
+
+import hashlib
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from rwf import record, train
+from rwf.environment import environment
+from rwf.job import Job
+from rwf.progress import Progress
+
+CHECKPOINT_SECONDS = 20.0
+
+
+class UnfinishedRunError(RuntimeError):
+    """There is an unfinished run of the same job, and nobody said what to do with it."""
+
+
+class InterruptedRunError(RuntimeError):
+    """Ctrl-C: the state was saved."""
+
+
+def run_job(
+    job: Job,
+    root: Path,
+    *,
+    progress: Progress,
+    resume: bool = False,
+    fresh: bool = False,
+    tuning: dict[str, Any] | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> Path:
+    """Trains a job and writes its run folder below `root`; a folder that is complete is left as it is.
+
+    **Arguments:** `resume` continues an unfinished run from its last checkpoint, `fresh` throws it away;
+    `tuning` is recorded beside the result: how the learning rate was found.
+    """
+    folder = root / job.folder
+    if record.is_complete(folder):
+        progress.note(f"{job.title}: done before, in {folder}")
+        return folder
+    task, shared = train.load_tasks(job)
+    data = _data_hash(task)
+    with record.locked(folder):
+        state = _open(folder, job, data, progress, resume=resume, fresh=fresh)
+        state, timing = _train(job, task, shared, state, folder, data, progress, checkpoint_seconds)
+        summary = _summary(job, state, record.read_metrics(folder), timing, tuning)
+        record.write_result(folder, state.net, summary)
+    for note in divergences(job, summary):
+        progress.note(note)
+    return folder
+
+
+def divergences(job: Job, summary: dict[str, Any]) -> list[str]:
+    """One sentence for each member that diverged."""
+    members, every = job.members(), job.recipe.log_every
+    return [
+        f"{job.title}: the member with {', '.join(f'{k} {v[i]:g}' for k, v in members.items())} diverged before "
+        f"step {step}; its state at step {step - every} was kept"
+        for i, step in enumerate(summary["diverged"])
+        if step is not None
+    ]
+
+
+def _open(folder: Path, job: Job, data: str, progress: Progress, *, resume: bool, fresh: bool) -> train.State:
+    """The state to train from, with the folder made ready for it."""
+    started = (folder / "recipe.json").exists()
+    if started and not resume and not fresh:
+        raise UnfinishedRunError(
+            f"{folder} holds an unfinished run of this job. Add --resume to continue it, or --fresh to start anew."
+        )
+    if started and fresh:
+        record.clear(folder)
+    state = train.start(job)
+    if started and resume:
+        saved, refused = record.read_checkpoint(folder, state, job, data)
+        for reason in refused:
+            progress.note(reason)
+        if saved is not None:
+            step = int(saved.step.max())
+            record.truncate_metrics(folder, step)
+            progress.note(f"{job.title}: continues at step {step:,}")
+            return saved
+        progress.note(f"{job.title}: no checkpoint to continue from, starts anew")
+        record.clear(folder)
+    where = environment(job.recipe.precision) | {"data": job.recipe.task.describe(), "data_hash": data}
+    record.write_job(folder, job, where)
+    return state
+
+
+def _train(
+    job: Job,
+    task: Any,
+    shared: bool,
+    state: train.State,
+    folder: Path,
+    data: str,
+    progress: Progress,
+    checkpoint_seconds: float,
+) -> tuple[train.State, dict[str, float]]:
+    """Trains to the end, logging and saving between chunks."""
+    before = record.read_metrics(folder)
+    timing = {"before": before[-1]["seconds"] if before else 0.0, "compile": 0.0, "train": 0.0, "steps": 0.0}
+    first, unsaved = int(state.step.max()), 0.0
+    with _deferred_interrupt() as interrupted, progress.bar(job.title, job.recipe.steps, first) as bar:
+        for chunk in train.chunks(job, task, shared, state):
+            state, step = chunk.state, int(chunk.steps[-1])
+            lines = _lines(chunk, timing["before"] + timing["train"])
+            record.append_metrics(folder, lines)
+            timing["compile"] += chunk.compile_seconds
+            timing["train"] += chunk.seconds
+            timing["steps"] = step - first
+            unsaved += chunk.seconds
+            bar.advance(step, lines[-1])
+            if step < job.recipe.steps and (interrupted() or unsaved >= checkpoint_seconds):
+                record.write_checkpoint(folder, state, job, data)
+                unsaved = 0.0
+            if interrupted() and step < job.recipe.steps:
+                raise InterruptedRunError(f"{job.title}: stopped at step {step:,}; saved in {folder}")
+    return state, timing
+
+
+def _lines(chunk: train.Chunk, seconds: float) -> list[dict[str, Any]]:
+    """The looks of a chunk as lines of the log; a member that diverged has no values any more."""
+    alive = chunk.looks["alive"]
+    lines = []
+    for i, step in enumerate(chunk.steps):
+        share = chunk.seconds * (i + 1) / len(chunk.steps)
+        values = {
+            name: np.where(alive[i], looks[i].astype(float), np.nan)
+            for name, looks in chunk.looks.items()
+            if name != "alive"
+        }
+        lines.append({"step": int(step), "seconds": seconds + share, "alive": alive[i].tolist(), **values})
+    return lines
+
+
+def _summary(
+    job: Job,
+    state: train.State,
+    lines: list[dict[str, Any]],
+    timing: dict[str, float],
+    tuning: dict[str, Any] | None,
+) -> dict[str, Any]:
+    members = len(state.alive)
+    names = [name for name in lines[-1] if name not in ("step", "seconds", "alive")]
+    rate = timing["steps"] * members / timing["train"] if timing["train"] else None
+    return {
+        "steps": job.recipe.steps,
+        "members": members,
+        "rate": rate,
+        "compile_seconds": timing["compile"],
+        "train_seconds": timing["before"] + timing["train"],
+        "final": {name: [_last(lines, name, i) for i in range(members)] for name in names},
+        "diverged": [int(step) if step >= 0 else None for step in np.asarray(state.diverged)],
+        "tuning": tuning,
+    }
+
+
+def _last(lines: list[dict[str, Any]], name: str, member: int) -> float | None:
+    """The last value of a metric that a member had: of its last good state, where it diverged."""
+    return next((line[name][member] for line in reversed(lines) if line[name][member] is not None), None)
+
+
+def _data_hash(task: Any) -> str:
+    content = hashlib.sha256()
+    for leaf in jax.tree.leaves(task):
+        content.update(np.asarray(leaf).tobytes())
+    return content.hexdigest()[:16]
+
+
+@contextmanager
+def _deferred_interrupt() -> Iterator[Callable[[], bool]]:
+    """Turns the first Ctrl-C into a flag that is looked at between chunks; the second one stops at once."""
+    seen = []
+
+    def note(*_: Any) -> None:
+        if seen:
+            raise KeyboardInterrupt
+        seen.append(True)
+
+    try:
+        previous = signal.signal(signal.SIGINT, note)
+    except ValueError:  # not the main thread: Ctrl-C is somebody else's there
+        yield lambda: False
+        return
+    try:
+        yield lambda: bool(seen)
+    finally:
+        signal.signal(signal.SIGINT, previous)
