@@ -1,5 +1,6 @@
 """The lists that every generic test crosses. A new net, encoding or parametrization joins a list here."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -67,6 +68,12 @@ ROUNDING = {jnp.float32: 2e-6, jnp.bfloat16: 6e-2, jnp.float64: 1e-14}
 def precision(dtype):
     """A context in which arrays of this dtype exist: float64 is on for it alone, and off again afterwards."""
     return jax.enable_x64(dtype == jnp.float64)
+
+
+@eqx.filter_jit
+def apply(model, *args):
+    """What a model computes, parametrized or not: compiled once for each structure and shape."""
+    return rwf.materialize(model)(*args)
 
 
 def is_array(leaf):

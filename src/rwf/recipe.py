@@ -133,19 +133,22 @@ class Siren(NetSpec):
 class Factorization(Spec):
     """How RWF draws its scales, exp(N(mean, stddev)), and what it trains beside V."""
 
-    mean: float = 1.0
-    stddev: float = 0.1
-    trains: Literal["scale", "log", "nothing"] = "scale"
-    last: bool = True
+    mean: float = 1.0  # of log s
+    stddev: float = 0.1  # of log s
+    trains: str = "scale"  # beside V: the scale (the paper's listing), its log (its prose), or nothing
+    last: bool = True  # whether the output layer is factorized too
+
+    def __post_init__(self) -> None:
+        choose(self.trains, ("scale", "log", "nothing"), "setting of rwf.trains")
 
 
 @dataclass(frozen=True)
 class Adam(Spec):
     """Adam with a linear warm-up, then lr * decay_rate^(steps since / decay_steps), without stairs."""
 
-    lr: float = 1e-3
+    lr: float = 1e-3  # the learning rate at the start, or after the warm-up
     decay_rate: float = 1.0
-    decay_steps: int = 1
+    decay_steps: int = 1  # it falls by decay_rate in so many steps
     warmup_steps: int = 0
 
     def schedule(self) -> "optax.Schedule":
@@ -190,11 +193,11 @@ class Recipe(Spec):
     optim: Adam = Adam()
     rwf: Factorization = Factorization()
     steps: int = 10_000
-    log_every: int = 100
-    seeds: int = 3
+    log_every: int = 100  # steps between two looks at the metrics
+    seeds: int = 3  # how many runs, each with its own initialization and batches
     first_seed: int = 0
-    signals: tuple[int, ...] = (0,)
-    precision: str = "float32"
+    signals: tuple[int, ...] = (0,)  # which signals of the data, each a run of its own
+    precision: str = "float32"  # of matrix products: float32, tf32x3, tf32, bfloat16
 
     def __post_init__(self) -> None:
         choose(self.precision, PRECISIONS, "precision")

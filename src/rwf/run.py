@@ -127,18 +127,12 @@ def _train(
 
 
 def _lines(chunk: train.Chunk, seconds: float) -> list[dict[str, Any]]:
-    """The looks of a chunk as lines of the log; a member that diverged has no values any more."""
-    alive = chunk.looks["alive"]
-    lines = []
-    for i, step in enumerate(chunk.steps):
-        share = chunk.seconds * (i + 1) / len(chunk.steps)
-        values = {
-            name: np.where(alive[i], looks[i].astype(float), np.nan)
-            for name, looks in chunk.looks.items()
-            if name != "alive"
-        }
-        lines.append({"step": int(step), "seconds": seconds + share, "alive": alive[i].tolist(), **values})
-    return lines
+    """The looks of a chunk as lines of the log. A member that diverged has the metrics of its last good state."""
+    shares = seconds + chunk.seconds * np.arange(1, len(chunk.steps) + 1) / len(chunk.steps)
+    return [
+        {"step": int(step), "seconds": float(share), **{name: looks[i].tolist() for name, looks in chunk.looks.items()}}
+        for i, (step, share) in enumerate(zip(chunk.steps, shares, strict=True))
+    ]
 
 
 def _summary(
@@ -164,7 +158,7 @@ def _summary(
 
 
 def _last(lines: list[dict[str, Any]], name: str, member: int) -> float | None:
-    """The last value of a metric that a member had: of its last good state, where it diverged."""
+    """The last value that a member had; a training loss that never was finite is None."""
     return next((line[name][member] for line in reversed(lines) if line[name][member] is not None), None)
 
 

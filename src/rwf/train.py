@@ -148,7 +148,8 @@ def _look(every: int, step: Callable[..., Any], task: Task, state: State) -> tup
     plain = materialize(kept)
     measured = task.metrics(plain) | {"weight_change": weight_change(plain, state.initial)}
     after = State(kept, moments, state.initial, carry[2], alive, diverged)
-    return after, {**last, **measured, "alive": alive}
+    losses = {name: jnp.where(alive, value, jnp.nan) for name, value in last.items()}
+    return after, {**losses, **measured, "alive": alive}
 
 
 def _all_finite(tree: Any) -> Bool[Array, ""]:

@@ -109,7 +109,11 @@ def normalize(
 
     Arguments as for `factorize`; the function of the model is preserved likewise.
     """
-    return _replace_weights(model, lambda site: weight_norm(jnp.asarray(site.weight), site.inputs), where, axis, last)
+
+    def node(site: Site) -> Node:
+        return weight_norm(jnp.asarray(site.weight), site.inputs)
+
+    return _replace_weights(model, node, where, axis, last)
 
 
 def adapt(model: Tree, *, where: Where | None = None, layer: Layer | None = None, last: bool = False) -> Tree:

@@ -27,8 +27,8 @@ class Periodic(Encoding):
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch features"]:
         if x.shape[-1] != len(self.periods):
             raise ValueError(
-                f"Periodic has {len(self.periods)} periods and got points of {x.shape[-1]} coordinates; give each "
-                "coordinate a period, or None where it has none."
+                f"Periodic has {len(self.periods)} periods and got points of {x.shape[-1]} coordinates; "
+                "give each coordinate a period, or None where it has none."
             )
         parts = []
         for axis, period in enumerate(self.periods):

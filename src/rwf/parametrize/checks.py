@@ -26,8 +26,8 @@ def check_weight(path: str, weight: Any, axis: tuple[int, ...]) -> None:
         )
     if weight.ndim < len(axis) + 1:
         raise ValueError(
-            f"{where} has shape {tuple(weight.shape)}; with output axes {axis} it needs at least one input axis beside "
-            "them. Biases, norms and other vectors are not factorized: leave them out with `where`."
+            f"{where} has shape {tuple(weight.shape)}; beside its output axes {axis} it needs at least one "
+            "input axis. Biases, norms and other vectors are not factorized: leave them out with `where`."
         )
     outside = [a for a in axis if not -weight.ndim <= a < 0]
     if outside:

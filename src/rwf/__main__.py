@@ -1,0 +1,7 @@
+"""`python -m rwf` is `rwf`."""
+
+import sys
+
+from rwf.cli import main
+
+sys.exit(main())

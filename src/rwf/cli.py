@@ -1,0 +1,304 @@
+"""The command line: each verb calls one function of the library.
+
+Two stages. The verb and the recipe are found by hand, so that a misspelling gets the nearest name and help does
+not wait for JAX; then tyro reads the rest into a dataclass whose defaults are the recipe's own values.
+"""
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import tyro
+
+from rwf.errors import choose, nearest
+from rwf.recipe import PARAMETRIZATIONS, Parametrization, Recipe
+
+USAGE = """\
+rwf: random weight factorization for coordinate networks
+
+  rwf list                       the recipes
+  rwf show RECIPE                one recipe, whole
+  rwf run RECIPE [options]       train it: Plain, AA, WN and RWF side by side; then a table and a report
+  rwf reproduce CASE [options]   every run behind the paper's tables and figures of one case
+  rwf report RUNS... [options]   tables, comparisons and figures of run folders and of results/
+  rwf save RUNS... [options]     write results/ from complete runs of full recipes
+
+RECIPE is a name that `rwf list` prints, or a .py file of your own.
+`rwf VERB --help` tells the options of a verb. Start with: rwf run regression-1d --quick
+"""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How to run, whatever is run."""
+
+    out: Path = Path("runs")  # the folder of all run folders
+    quick: bool = False  # the recipe's quick setting: minutes on a CPU, marked as quick everywhere
+    resume: bool = False  # continue unfinished runs from their last checkpoint
+    fresh: bool = False  # throw unfinished runs away
+    quiet: bool = False  # no progress
+    report: bool = True  # write an HTML report at the end
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Trains one recipe under several parametrizations; what is complete already is not run again."""
+
+    recipe: Annotated[Recipe, tyro.conf.arg(name="")]
+    execution: Annotated[Execution, tyro.conf.arg(name="")] = Execution()
+    parametrization: tuple[str, ...] = PARAMETRIZATIONS  # any of plain, aa, wn, rwf
+    tune_lr: bool = False  # add rows with each parametrization's learning rate tuned on the training loss
+    grid: tuple[str, ...] = ()  # numeric settings to sweep in one program, such as rwf.mean=0,1,2
+
+
+@dataclass(frozen=True)
+class ReproduceOptions:
+    """Runs all that is behind the paper's tables and figures of one case."""
+
+    execution: Annotated[Execution, tyro.conf.arg(name="")] = Execution()
+    seeds: int | None = None  # other than the recipe's
+    precision: str | None = None  # other than the recipe's
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """Makes tables, comparisons and figures of run folders and of results/ files."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]  # run folders, folders of them, or files of results/
+    json: bool = False  # print the rows as a JSON array and write nothing
+    markdown: Path | None = None  # write the tables as Markdown too
+    out: Path = Path("runs/report.html")  # the HTML report
+
+
+@dataclass(frozen=True)
+class SaveOptions:
+    """Writes summaries of full runs for results/: rows, curves and provenance."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]  # run folders, or folders of them
+    out: Path = Path("results")  # the folder to write to
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command line and returns its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(USAGE, end="")
+        return 0
+    if words[0] == "--version":
+        from rwf import __version__
+
+        print(__version__)
+        return 0
+    if words[0] not in VERBS:
+        print(f"rwf: there is no verb {words[0]!r}.{nearest(words[0], VERBS)}\n\n{USAGE}", file=sys.stderr, end="")
+        return 2
+    try:
+        return VERBS[words[0]](words[1:])
+    except KeyboardInterrupt:
+        print("rwf: stopped.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `rwf report --json | head`
+        sys.stdout = None
+        return 0
+    except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
+        if os.environ.get("RWF_DEBUG"):
+            raise
+        print(f"rwf: {error}\n(RWF_DEBUG=1 shows where this came from.)", file=sys.stderr)
+        return 2
+
+
+def list_recipes(words: list[str]) -> int:
+    """`rwf list`"""
+    from rich.console import Console
+    from rich.table import Table
+
+    from rwf.registry import recipes
+
+    _read(tuple, words, "rwf list", ())
+    table = Table("recipe", "case", "variant", "net", "steps", "seeds", "data", box=None, header_style="bold")
+    for name, found in sorted(recipes().items()):
+        r = found.recipe
+        net = f"{type(r.net).__name__} {r.net.depth} × {r.net.width}"
+        table.add_row(name, r.case, r.variant, net, f"{r.steps:,}", str(r.seeds), r.task.describe())
+    Console().print(table)
+    return 0
+
+
+def show_recipe(words: list[str]) -> int:
+    """`rwf show RECIPE`"""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from rwf.registry import find_recipe
+    from rwf.spec import flat
+
+    name, rest = _name_first(words, "show RECIPE")
+    found = find_recipe(name)
+    _read(tuple, rest, f"rwf show {name}", ())
+    console = Console(highlight=False, soft_wrap=True)
+    for path, value in flat(found.recipe).items():
+        quick = f"   [dim](--quick: {found.quick[path]})[/dim]" if path in found.quick else ""
+        console.print(f"{path:<22} {escape(str(value))}{quick}")
+    return 0
+
+
+def run_recipe(words: list[str]) -> int:
+    """`rwf run RECIPE [options]`"""
+    from rwf.plan import comparison
+    from rwf.registry import find_recipe
+
+    name, rest = _name_first(words, "run RECIPE [options]")
+    found = find_recipe(name)
+    recipe = found.with_quick() if "--quick" in rest else found.recipe
+    options = _read(RunOptions, rest, f"rwf run {name}", RunOptions(recipe))
+    jobs = comparison(
+        found,
+        options.recipe,
+        _parametrizations(options.parametrization),
+        quick=options.execution.quick,
+        grid=_grid(options.recipe, options.grid),
+    )
+    if options.tune_lr and options.grid:
+        raise ValueError("--tune-lr tunes the rate of one setting, and --grid sweeps many: use them one by one.")
+    tuned = jobs if options.tune_lr else []
+    plan = [(job, False) for job in jobs] + [(job, True) for job in tuned]
+    return _execute(plan, options.execution, ["run", *words])
+
+
+def reproduce(words: list[str]) -> int:
+    """`rwf reproduce CASE [options]`"""
+    from rwf.plan import study_jobs
+    from rwf.registry import studies
+
+    case, rest = _name_first(words, "reproduce CASE [options]")
+    known = studies()
+    study = known[choose(case, known, "case")]
+    options = _read(ReproduceOptions, rest, f"rwf reproduce {case}", ReproduceOptions())
+    changes = {"seeds": options.seeds, "precision": options.precision}
+    changes = {path: value for path, value in changes.items() if value is not None}
+    jobs = study_jobs(study, quick=options.execution.quick, changes=changes)
+    return _execute(list(jobs), options.execution, ["reproduce", *words])
+
+
+def report(words: list[str]) -> int:
+    """`rwf report RUNS... [options]`"""
+    options = _read(ReportOptions, words, "rwf report", None)
+    from rwf import report as reports
+
+    records = reports.load(options.runs)
+    if options.json:
+        print(reports.rows_json(records))
+        return 0
+    _print_tables(records)
+    if options.markdown:
+        options.markdown.parent.mkdir(parents=True, exist_ok=True)
+        options.markdown.write_text(reports.markdown(records))
+        print(f"tables: {options.markdown}")
+    print(f"report: {reports.write_report(records, options.out)}")
+    return 0
+
+
+def save(words: list[str]) -> int:
+    """`rwf save RUNS... [options]`"""
+    options = _read(SaveOptions, words, "rwf save", None)
+    from rwf import report as reports
+
+    for path in reports.save_results(options.runs, options.out):
+        print(path)
+    return 0
+
+
+VERBS: dict[str, Callable[[list[str]], int]] = {
+    "list": list_recipes,
+    "show": show_recipe,
+    "run": run_recipe,
+    "reproduce": reproduce,
+    "report": report,
+    "save": save,
+}
+
+Options = TypeVar("Options")
+
+
+def _read(kind: type[Options], words: list[str], program: str, default: Any) -> Options:
+    config = (tyro.conf.AvoidSubcommands, tyro.conf.FlagCreatePairsOff)
+    if kind is tuple:  # a verb without options
+        if words:
+            raise ValueError(f"{program} takes no {words[0]!r}.")
+        return default
+    return tyro.cli(kind, args=words, prog=program, default=default, config=config)
+
+
+def _name_first(words: list[str], usage: str) -> tuple[str, list[str]]:
+    if not words or words[0].startswith("-"):
+        raise ValueError(f"Write: rwf {usage}. `rwf list` prints the recipes.")
+    return words[0], words[1:]
+
+
+def _parametrizations(names: Sequence[str]) -> list[Parametrization]:
+    chosen = [choose(name, PARAMETRIZATIONS, "parametrization") for name in names]
+    return [name for name in PARAMETRIZATIONS if name in chosen]
+
+
+def _grid(recipe: Recipe, settings: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """Reads `rwf.mean=0,1,2` into numbers, for settings of the recipe that are numbers."""
+    from rwf.spec import flat
+
+    numeric = [path for path, value in flat(recipe).items() if isinstance(value, float)]
+    numeric = [path for path in numeric if not path.startswith("task.")]  # data is made before, on the host
+    grid = {}
+    for setting in settings:
+        path, _, values = setting.partition("=")
+        choose(path, numeric, "numeric setting")
+        try:
+            grid[path] = tuple(float(value) for value in values.split(","))
+        except ValueError:
+            raise ValueError(f"--grid takes settings such as {path}=0.5,1,2; this is {setting!r}.") from None
+    return grid
+
+
+def _execute(jobs: list[Any], options: Execution, words: list[str]) -> int:
+    """Runs jobs, then prints the table and writes the report."""
+    import functools
+
+    from rwf.plan import execute
+    from rwf.progress import Progress
+    from rwf.run import InterruptedRunError, run_job
+
+    progress = Progress(quiet=options.quiet)
+    run = functools.partial(
+        run_job, root=options.out, progress=progress, resume=options.resume, fresh=options.fresh
+    )
+    try:
+        folders = execute(jobs, run)
+    except InterruptedRunError as stopped:
+        again = shlex.join(["rwf", *words, *([] if "--resume" in words else ["--resume"])])
+        print(f"{stopped}\nContinue with: {again}", file=sys.stderr)
+        return 130
+    from rwf import report as reports
+
+    records = reports.load(folders)
+    _print_tables(records)
+    if options.report:
+        name = f"report-{words[1].replace('/', '-').removesuffix('.py')}{'-quick' if options.quick else ''}.html"
+        try:
+            print(f"report: {reports.write_report(records, options.out / name)}")
+        except ImportError as error:
+            print(f"no report: {error}")
+    return 0
+
+
+def _print_tables(records: Any) -> None:
+    from rich.console import Console
+
+    from rwf import report as reports
+
+    console = Console()
+    for table in reports.tables(records):
+        console.print(table)
+    for sentence in reports.sentences(records):
+        console.print(sentence, highlight=False, markup=False)

@@ -1,0 +1,64 @@
+"""Which jobs a command means, and running them one after the other."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rwf.job import Job
+from rwf.recipe import PARAMETRIZATIONS, Parametrization, Recipe
+from rwf.registry import Found, find_recipe
+from rwf.spec import with_values
+from rwf.study import Study
+from rwf.tune import tuned_job
+
+RunJob = Callable[..., Path]
+
+
+def comparison(
+    found: Found,
+    recipe: Recipe,
+    parametrizations: Sequence[Parametrization],
+    *,
+    quick: bool = False,
+    grid: Mapping[str, tuple[float, ...]] | None = None,
+) -> list[Job]:
+    """One recipe under several parametrizations."""
+    changed = found.quick if quick else {}
+    return [Job(recipe, p, found.recipe, changed, grid or {}) for p in parametrizations]
+
+
+def study_jobs(study: Study, *, quick: bool, changes: Mapping[str, Any]) -> Iterator[tuple[Job, bool]]:
+    """All jobs of a study, each with whether its learning rate is to be tuned first."""
+    for name in study.recipes:
+        found = find_recipe(name)
+        recipe = with_values(found.with_quick() if quick else found.recipe, changes)
+        jobs = comparison(found, recipe, PARAMETRIZATIONS, quick=quick)
+        yield from ((job, False) for job in jobs)
+        for ablation in study.ablations:
+            yield dataclasses.replace(jobs[-1], recipe=with_values(recipe, ablation)), False
+        if study.grid:
+            seeds = 1 if quick else min(recipe.seeds, study.grid_seeds)
+            yield (
+                dataclasses.replace(jobs[-1], recipe=with_values(recipe, {"seeds": seeds}), grid=study.grid),
+                False,
+            )
+        if study.tune_lr:
+            yield from ((job, True) for job in jobs)
+
+
+def execute(jobs: Iterator[tuple[Job, bool]], run: RunJob) -> list[Path]:
+    """Runs jobs, tuning first where that is asked; returns all run folders, those of the tuning included."""
+    folders: list[Path] = []
+
+    def remember(job: Job, **options: Any) -> Path:
+        folders.append(run(job, **options))
+        return folders[-1]
+
+    for job, tune in jobs:
+        if tune:
+            winner, tuning = tuned_job(job, remember)
+            remember(winner, tuning=tuning)
+        else:
+            remember(job)
+    return folders

@@ -1,0 +1,81 @@
+"""Finds recipes: in rwf.tasks, in packages that offer the entry point `rwf.tasks`, in a person's own file."""
+
+import importlib
+import importlib.metadata
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import rwf.tasks
+from rwf.errors import choose
+from rwf.recipe import Recipe
+from rwf.spec import with_values
+from rwf.study import Study
+
+
+@dataclass(frozen=True)
+class Found:
+    """A recipe and what its file says of it."""
+
+    recipe: Recipe
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+
+    def with_quick(self) -> Recipe:
+        """The recipe at its quick setting."""
+        if not self.quick:
+            raise ValueError(f"{self.recipe.name} has no quick setting: QUICK in {self.source} does not name it.")
+        return with_values(self.recipe, self.quick)
+
+
+def recipes() -> dict[str, Found]:
+    """All recipes that are installed, by name."""
+    return {name: found for module in _modules() for name, found in _recipes_of(module).items()}
+
+
+def find_recipe(name: str) -> Found:
+    """The recipe of this name, or the only one (the first one) of a `.py` file."""
+    if name.endswith(".py"):
+        own = _recipes_of(_load(Path(name)))
+        if not own:
+            raise ValueError(f"{name} defines no RECIPES: a dictionary from names to rwf.recipe.Recipe.")
+        return next(iter(own.values()))
+    known = recipes()
+    return known[choose(name, known, "recipe")]
+
+
+def studies() -> dict[str, Study]:
+    """All studies of the paper's cases, by case."""
+    return {case: study for module in _modules() for case, study in getattr(module, "STUDIES", {}).items()}
+
+
+def _modules() -> Iterator[ModuleType]:
+    for info in pkgutil.iter_modules(rwf.tasks.__path__):
+        if info.name != "base":
+            yield importlib.import_module(f"rwf.tasks.{info.name}")
+    for entry in importlib.metadata.entry_points(group="rwf.tasks"):
+        yield entry.load()
+
+
+def _recipes_of(module: ModuleType) -> dict[str, Found]:
+    quick = getattr(module, "QUICK", {})
+    source = getattr(module, "__file__", None) or module.__name__
+    return {n: Found(r, quick.get(n, {}), Path(source).name) for n, r in getattr(module, "RECIPES", {}).items()}
+
+
+def _load(path: Path) -> ModuleType:
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}.")
+    name = f"rwf_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be loaded as Python.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module

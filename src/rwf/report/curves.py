@@ -1,0 +1,93 @@
+"""What was measured during training, by member or, from a results file, as a band over members."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+_NO_CURVES = ("step", "seconds", "alive")
+QUANTILES = (0.5, 0.16, 0.84)  # the median, and what would be one standard deviation to each side
+
+
+@dataclass(frozen=True)
+class Band:
+    """One metric over training: the median of the members, and their 16 % and 84 % quantiles."""
+
+    step: Int[np.ndarray, " looks"]
+    median: Float[np.ndarray, " looks"]
+    low: Float[np.ndarray, " looks"]
+    high: Float[np.ndarray, " looks"]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Metrics over training: `values` hold a column a member or, from a results file, one a quantile."""
+
+    step: Int[np.ndarray, " looks"]
+    values: Mapping[str, Float[np.ndarray, "looks columns"]]
+    are_quantiles: bool = False
+
+    def band(self, name: str) -> Band | None:
+        """The band of one metric over the members, or None if it was not measured."""
+        if name not in self.values:
+            return None
+        values = self.values[name]
+        columns = values if self.are_quantiles else _quantiles(values)
+        seen = np.isfinite(columns).all(axis=1)
+        return Band(self.step[seen], *columns[seen].T)
+
+    def take(self, columns: Sequence[int]) -> "Curves":
+        """The curves of some members; quantiles stay those of all."""
+        if self.are_quantiles:
+            return self
+        return Curves(self.step, {name: values[:, list(columns)] for name, values in self.values.items()})
+
+
+def curves_of(looks: Mapping[str, Float[np.ndarray, "..."]]) -> Curves:
+    """The curves of a run's members.
+
+    A member that diverged was put back to its last good state: its curve goes on at that state's value. To leave
+    it out would show the survivors alone.
+    """
+    if not looks:
+        return Curves(np.zeros(0, int), {})
+    values = {name: _carried(array) for name, array in looks.items() if name not in _NO_CURVES}
+    return Curves(looks["step"].astype(int), values)
+
+
+def joined(one: Curves, other: Curves) -> Curves:
+    """The curves of two groups of members, at the steps that both were looked at."""
+    if one.are_quantiles or other.are_quantiles:
+        raise ValueError("Quantiles of two groups cannot be joined: take the curves of the larger group.")
+    steps, left, right = np.intersect1d(one.step, other.step, return_indices=True)
+    names = [name for name in one.values if name in other.values]
+    return Curves(steps, {n: np.hstack([one.values[n][left], other.values[n][right]]) for n in names})
+
+
+def thinned(curves: Curves, looks: int) -> Curves:
+    """The quantiles of some curves at so many looks or fewer, the first and the last among them."""
+    bands = {name: band for name in curves.values if (band := curves.band(name)) is not None}
+    index = np.unique(np.linspace(0, len(curves.step) - 1, min(looks, len(curves.step))).round().astype(int))
+    values = {}
+    for name, band in bands.items():
+        columns = np.full((len(curves.step), len(QUANTILES)), np.nan)
+        columns[np.isin(curves.step, band.step)] = np.stack([band.median, band.low, band.high], axis=1)
+        values[name] = columns[index]
+    return Curves(curves.step[index], values, are_quantiles=True)
+
+
+def _quantiles(values: Float[np.ndarray, "looks members"]) -> Float[np.ndarray, "looks 3"]:
+    """Quantiles over members, those aside that diverged before the first look and never had a value."""
+    values = values[:, np.isfinite(values).any(axis=0)]
+    seen = np.isfinite(values).all(axis=1) & (values.shape[1] > 0)
+    quantiles = np.full((len(values), len(QUANTILES)), np.nan)
+    if seen.any():
+        quantiles[seen] = np.quantile(values[seen], QUANTILES, axis=1).T
+    return quantiles
+
+
+def _carried(values: Float[np.ndarray, "looks members"]) -> Float[np.ndarray, "looks members"]:
+    """Every value that is missing becomes the one before it."""
+    last = np.where(np.isfinite(values), np.arange(len(values))[:, None], 0)
+    return np.take_along_axis(values, np.maximum.accumulate(last, axis=0), axis=0)

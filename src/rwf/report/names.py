@@ -1,0 +1,116 @@
+"""How things are called in print, and which direction of a metric is better."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+PARAMETRIZATIONS = {"plain": "Plain", "aa": "AA", "wn": "WN", "rwf": "RWF"}
+
+# The order of tables. What is not listed comes after, by name.
+CASES = (
+    "regression-1d",
+    "image/natural",
+    "image/text",
+    "ct/shepp",
+    "ct/brain",
+    "shape/dragon",
+    "shape/armadillo",
+    "nerf/lego",
+    "advection",
+    "cavity",
+    "dr",
+    "darcy",
+    "burgers",
+)
+VARIANTS = (
+    "none",
+    "positional",
+    "gaussian",
+    "regular",
+    "curriculum",
+    "causal",
+    "mlp",
+    "modified-mlp",
+    "deeponet",
+    "modified-deeponet",
+)
+
+
+def place(name: str, order: Iterable[str]) -> tuple[int, str]:
+    """Where a name stands in an order, to sort by.
+
+    >>> sorted(["yours", "causal", "none"], key=lambda name: place(name, VARIANTS))
+    ['none', 'causal', 'yours']
+    """
+    places = {listed: i for i, listed in enumerate(order)}
+    return places.get(name, len(places)), name
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric in words; `higher` is None where neither direction is better, and then nothing is compared."""
+
+    title: str
+    higher: bool | None = None
+    headline: bool = False
+
+
+# A task with a new metric adds a line here: without one it is listed, and never called better or worse.
+METRICS = {
+    "psnr": Metric("PSNR (dB)", higher=True, headline=True),
+    "psnr_unseen": Metric("PSNR on unseen pixels (dB)", higher=True, headline=True),
+    "ssim": Metric("SSIM", higher=True, headline=True),
+    "iou": Metric("IoU", higher=True, headline=True),
+    "rel_l2": Metric("relative L² error", higher=False, headline=True),
+    "chamfer": Metric("Chamfer distance", higher=False, headline=True),
+    "loss": Metric("training loss", higher=False),
+    "weight_change": Metric("relative weight change"),
+}
+
+
+def metric(name: str) -> Metric:
+    """What is known of a metric."""
+    return METRICS.get(name, Metric(name))
+
+
+def headlines(names: list[str]) -> list[str]:
+    """The metrics that a table is about: results where there are any, else whatever is better or worse.
+
+    >>> headlines(["loss", "mse", "rel_l2", "weight_change"])
+    ['rel_l2']
+    >>> headlines(["loss", "mse"])
+    ['loss']
+    """
+    found = [name for name in METRICS if name in names and METRICS[name].headline]
+    return found or [name for name in names if metric(name).higher is not None]
+
+
+def contender(parametrization: str, tuned: bool, variant: str = "none", beside: str | None = None) -> str:
+    """One side of a comparison in words; `beside` is the variant of the other side, which need not be said.
+
+    >>> contender("plain", True)
+    'Plain (tuned rate)'
+    >>> contender("rwf", False, "gaussian+frozen", beside="gaussian")
+    'RWF+frozen'
+    """
+    suffix = variant.partition("+")[2]
+    same = beside is not None and variant == beside
+    name = PARAMETRIZATIONS.get(parametrization, parametrization)
+    return name + (f"+{suffix}" if suffix and not same else "") + (" (tuned rate)" if tuned else "")
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number with few significant digits, and no more zeros than help.
+
+    >>> [number(x) for x in (0.03412, 28.08, 1e-7, 123456.0, None)]
+    ['0.0341', '28.1', '1e-07', '1.23e+05', '–']
+    """
+    return "–" if value is None else f"{value:.{digits}g}"
+
+
+def count(value: float | None) -> str:
+    """A whole number with commas.
+
+    >>> count(12345.6)
+    '12,346'
+    """
+    return "–" if value is None else f"{value:,.0f}"

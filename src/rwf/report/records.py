@@ -1,0 +1,201 @@
+"""A record: all that is known of one line of a table, whether from run folders or from a results file.
+
+Everything else in this room reads records only.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rwf.record import Run
+from rwf.report.curves import Curves, curves_of, joined
+from rwf.report.names import CASES, PARAMETRIZATIONS, VARIANTS, place
+
+
+@dataclass(frozen=True)
+class Member:
+    """One independent run: its seed and signal, what it reached, and where its weights lie."""
+
+    seed: int
+    signal: int
+    final: Mapping[str, float | None]
+    diverged: int | None
+    part: int
+    index: int
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """What members of different parametrizations are matched by: they share W, biases, batches and data."""
+        return self.seed, self.signal
+
+
+@dataclass(frozen=True)
+class Part:
+    """One run folder behind a record, and how it was made; `run` is None where only a results file is left."""
+
+    folder: str
+    info: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    run: Run | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """The members of one experiment at one setting of its grid.
+
+    **Arguments:** `variant` has a suffix for each changed setting and each axis of the grid; `setting` holds the
+    latter by dotted path; `experiment` is shared by runs that differ in their seeds alone; `time` is when the
+    newest part was written, in seconds.
+    """
+
+    case: str
+    variant: str
+    parametrization: str
+    tuned: bool
+    purpose: str
+    quick: bool
+    data: str
+    experiment: str
+    members: tuple[Member, ...]
+    curves: Curves
+    parts: tuple[Part, ...]
+    setting: Mapping[str, float] = field(default_factory=dict)
+    time: float = 0.0
+
+    @property
+    def line(self) -> tuple[Any, ...]:
+        """What only one record may stand for: a line of a table, or a rate that was tried."""
+        rate = tuple(self.setting.items()) if self.purpose == "tune" else ()
+        return self.case, self.variant, self.parametrization, self.tuned, self.purpose, rate
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of all that was measured at the end."""
+        return list(dict.fromkeys(name for member in self.members for name in member.final))
+
+    @property
+    def rate(self) -> float | None:
+        """Steps a second, all members of a program added, compilation excluded."""
+        timed = [part.summary for part in self.parts if part.summary.get("rate")]
+        steps = [summary.get("steps", 1) * summary.get("members", 1) for summary in timed]
+        seconds = [n / summary["rate"] for n, summary in zip(steps, timed, strict=True)]
+        return sum(steps) / sum(seconds) if timed else None
+
+    @property
+    def diverged(self) -> list[Member]:
+        """The members that were stopped because they left the finite numbers."""
+        return [member for member in self.members if member.diverged is not None]
+
+    def finals(self, metric: str) -> dict[tuple[int, int], float]:
+        """The last values of one metric by seed and signal; a member that never had one is not among them."""
+        found = {member.pair: member.final.get(metric) for member in self.members}
+        return {pair: value for pair, value in found.items() if value is not None}
+
+
+def records_of(run: Run, time: float) -> list[Record]:
+    """The records of one run folder: one for each setting of its grid."""
+    info, members = run.info, run.info["members"]
+    axes = sorted(name for name in members if name not in ("seed", "signal"))
+    groups: dict[tuple[float, ...], list[int]] = {}
+    for i in range(len(members["seed"])):
+        groups.setdefault(tuple(members[axis][i] for axis in axes), []).append(i)
+    curves, part = curves_of(run.curves), part_of(run)
+    return [
+        Record(
+            case=info["case"],
+            variant=info["variant"] + _suffix(dict(zip(axes, values, strict=True)), info["purpose"]),
+            parametrization=info["parametrization"],
+            tuned=info["tuned"],
+            purpose=info["purpose"],
+            quick=not info["full"],
+            data=run.environment.get("data", "not recorded"),
+            experiment=info["experiment"],
+            members=tuple(_member(run, i) for i in indices),
+            curves=curves.take(indices),
+            parts=(part,),
+            setting=dict(zip(axes, values, strict=True)),
+            time=time,
+        )
+        for values, indices in groups.items()
+    ]
+
+
+def part_of(run: Run) -> Part:
+    """Where a run lies and how it was made; the values of its members are the record's."""
+    kept = {name: value for name, value in run.info.items() if name not in ("members", "base")}
+    summary = {name: value for name, value in run.summary.items() if name not in ("final", "diverged")}
+    return Part(str(run.folder), kept, run.environment, summary, run)
+
+
+def merge(records: Iterable[Record]) -> list[Record]:
+    """Puts the parts of each experiment together: seeds that were run at different times are one record."""
+    merged: dict[tuple[Any, ...], Record] = {}
+    # Newest first, and run folders before results files: they still have the weights.
+    for record in sorted(records, key=lambda r: (r.parts[0].run is None, -r.time)):
+        key = (record.line, record.experiment)
+        merged[key] = _joined(merged[key], record) if key in merged else record
+    return [_in_order(record) for record in merged.values()]
+
+
+def choose(records: Iterable[Record]) -> list[Record]:
+    """One record for each line of a table: a full run beats a quick one, then more members, then the newest."""
+    chosen: dict[tuple[Any, ...], Record] = {}
+    for record in sorted(records, key=lambda r: (not r.quick, len(r.members), r.time)):
+        chosen[record.line] = record
+    return sorted(chosen.values(), key=_order)
+
+
+def _suffix(setting: Mapping[str, float], purpose: str) -> str:
+    """A tuning run's rates are no variants: nothing but the rate is chosen by them."""
+    if purpose == "tune":
+        setting = {path: value for path, value in setting.items() if path != "optim.lr"}
+    return "".join(f"+{path.removeprefix('rwf.')}={value:g}" for path, value in setting.items())
+
+
+def _member(run: Run, index: int) -> Member:
+    final = {name: values[index] for name, values in run.summary["final"].items()}
+    seed, signal = (run.info["members"][axis][index] for axis in ("seed", "signal"))
+    return Member(seed, signal, final, run.summary["diverged"][index], part=0, index=index)
+
+
+def _joined(one: Record, other: Record) -> Record:
+    known = {member.pair for member in one.members}
+    new = [i for i, member in enumerate(other.members) if member.pair not in known]
+    if not new:
+        return one
+    moved = tuple(replace(other.members[i], part=other.members[i].part + len(one.parts)) for i in new)
+    if one.curves.are_quantiles or other.curves.are_quantiles:
+        curves = max(one, other, key=lambda r: len(r.members)).curves
+    else:
+        curves = joined(one.curves, other.curves.take(new))
+    return replace(
+        one,
+        quick=one.quick or other.quick,
+        members=one.members + moved,
+        curves=curves,
+        parts=one.parts + other.parts,
+        time=max(one.time, other.time),
+    )
+
+
+def _in_order(record: Record) -> Record:
+    """Members in the order of their seeds; curves that are a column a member follow."""
+    order = sorted(range(len(record.members)), key=lambda i: record.members[i].pair)
+    members = tuple(record.members[i] for i in order)
+    return replace(record, members=members, curves=record.curves.take(order))
+
+
+def _order(record: Record) -> tuple[Any, ...]:
+    """The order of a table: as in the paper, tuned rates after its own, ablations after both, grids last."""
+    base, _, suffix = record.variant.partition("+")
+    setting = tuple(record.setting.values())
+    return (
+        place(record.case, CASES),
+        place(base, VARIANTS),
+        bool(setting),
+        setting or suffix,
+        record.tuned,
+        place(record.parametrization, PARAMETRIZATIONS),
+        record.purpose,
+    )

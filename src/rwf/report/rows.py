@@ -1,0 +1,61 @@
+"""The rows of `rwf report --json`: one for each case, variant, parametrization, tuned and metric."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rwf.report.paper import paper_value
+from rwf.report.records import Record
+from rwf.report.statistics import summarize
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row. `n` counts independent runs; `low` and `high` bound the mean with 95 %; `rel_l2` is a fraction."""
+
+    case: str
+    variant: str
+    parametrization: str
+    tuned: bool
+    metric: str
+    n: int
+    mean: float | None
+    std: float | None
+    median: float | None
+    low: float | None
+    high: float | None
+    paper: float | None
+    quick: bool
+    data: str
+    rate: float | None
+    run: str
+
+
+def rows(records: Iterable[Record]) -> list[Row]:
+    """The rows of some records; runs that only looked for a learning rate give none."""
+    results = [record for record in records if record.purpose == "result"]
+    return [_row(record, metric) for record in results for metric in record.metrics]
+
+
+def _row(record: Record, metric: str) -> Row:
+    values = summarize(np.array(list(record.finals(metric).values()), float))
+    paper = paper_value(record.case, record.variant, record.parametrization, metric)
+    return Row(
+        case=record.case,
+        variant=record.variant,
+        parametrization=record.parametrization,
+        tuned=record.tuned,
+        metric=metric,
+        n=values.n,
+        mean=values.mean,
+        std=values.std,
+        median=values.median,
+        low=values.low,
+        high=values.high,
+        paper=None if record.tuned else paper,
+        quick=record.quick,
+        data=record.data,
+        rate=record.rate,
+        run=", ".join(part.folder for part in record.parts),
+    )

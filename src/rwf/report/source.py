@@ -1,0 +1,34 @@
+"""From paths to records: run folders and results files alike, put together and chosen among."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rwf.record import Run, find_runs
+from rwf.report.records import Record, choose, merge, records_of
+from rwf.report.results import is_results, read_results
+
+Source = Path | str | Run
+
+
+def load(sources: Iterable[Source]) -> list[Record]:
+    """The records of run folders (and folders of them), results files (and folders of them), and runs.
+
+    Runs of one experiment become one record; where several compete for a line of a table, one is chosen.
+    """
+    found: list[Record] = []
+    for source in sources:
+        if isinstance(source, Run):
+            found += _of_run(source)
+            continue
+        path = Path(source)
+        if not path.exists():
+            raise FileNotFoundError(f"There is no {path}. Give run folders, or results files, that exist.")
+        files = sorted(p for p in path.glob("*.json") if is_results(p)) if path.is_dir() else [path]
+        found += [record for file in files for record in read_results(file)]
+        if path.is_dir():
+            found += [record for run in find_runs([path]) for record in _of_run(run)]
+    return choose(merge(found))
+
+
+def _of_run(run: Run) -> list[Record]:
+    return records_of(run, (run.folder / "summary.json").stat().st_mtime)

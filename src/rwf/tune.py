@@ -1,0 +1,69 @@
+"""The control that the paper lacks: the same baselines with their learning rate tuned."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rwf.job import Job
+from rwf.record import Run, read_run
+from rwf.spec import with_values
+
+RATES = 5  # half a decade apart, around the recipe's
+WIDENINGS = 3  # of two rates each, while the best is at an edge
+TAIL = 0.1  # the share of the last looks whose training loss is averaged, for it is noisy
+
+
+def tuned_job(job: Job, run: Callable[[Job], Path]) -> tuple[Job, dict[str, Any]]:
+    """The job with the learning rate that reaches the lowest training loss, and how it was found.
+
+    The rates are members of one program, on one seed and at most two signals, for as many steps as the job.
+    A winner at the edge of the grid widens it.
+    """
+    centre = job.recipe.optim.lr
+    tried: dict[float, float] = {}
+    runs: list[str] = []
+    rates = [_step(centre, k) for k in range(-(RATES // 2), RATES // 2 + 1)]
+    for _ in range(WIDENINGS + 1):
+        folder = run(_probe(job, tuple(rates)))
+        tried |= training_losses(read_run(folder))
+        runs.append(folder.name)
+        best, ordered = min(tried, key=lambda rate: tried[rate]), sorted(tried)
+        if best == ordered[0]:
+            rates = [_step(best, -2), _step(best, -1)]
+        elif best == ordered[-1]:
+            rates = [_step(best, 1), _step(best, 2)]
+        else:
+            break
+    found = {
+        "chosen": best,
+        "at_edge": best in (min(tried), max(tried)),
+        "losses": {f"{rate:g}": _or_none(tried[rate]) for rate in sorted(tried)},
+        "runs": runs,
+    }
+    recipe = with_values(job.recipe, {"optim.lr": best})
+    return Job(recipe, job.parametrization, job.base, job.quick, tuned=True), found
+
+
+def training_losses(run: Run) -> dict[float, float]:
+    """The training loss at the end for each rate, the mean over its members; infinite where one diverged."""
+    loss, rates = run.curves["loss"], np.array(run.info["members"]["optim.lr"])
+    tail = loss[-max(1, math.ceil(TAIL * len(loss))) :].mean(axis=0)
+    tail = np.where([step is None for step in run.summary["diverged"]], tail, np.inf)
+    return {float(rate): float(tail[rates == rate].mean()) for rate in np.unique(rates)}
+
+
+def _probe(job: Job, rates: tuple[float, ...]) -> Job:
+    recipe = with_values(job.recipe, {"seeds": 1, "signals": job.recipe.signals[:2]})
+    return Job(recipe, job.parametrization, job.base, job.quick, {"optim.lr": rates}, purpose="tune")
+
+
+def _step(rate: float, half_decades: int) -> float:
+    """A rate some half decades away, rounded so that a grid that is widened meets itself."""
+    return float(f"{rate * 10 ** (half_decades / 2):.2g}")
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None
