@@ -1,5 +1,7 @@
 """The lists that every generic test crosses. A new net, encoding or parametrization joins a list here."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -32,6 +34,7 @@ NETS = {
 }
 
 
+@functools.cache
 def make_net(net="mlp", encoding="identity", dtype=jnp.float32, seed=0):
     """A small net of two inputs and three outputs."""
     key_encode, key_net = jax.random.split(jax.random.key(seed))
@@ -58,7 +61,6 @@ LAYOUTS = {
     "out-in": ((4, 5), 0),
     "in-heads-dim": ((5, 2, 3), (-2, -1)),
     "heads-in-dim": ((2, 5, 3), (0, 2)),
-    "height-width-in-out": ((2, 3, 2, 4), -1),
 }
 
 # How far rounding may take a small net's output, relative to its largest value.
@@ -83,19 +85,29 @@ def is_array(leaf):
 
 def trained(tree, seed=2, size=0.3):
     """The tree as training would leave it: each of its arrays perturbed at random, biases of zero too."""
-    leaves, treedef = jax.tree.flatten(tree, is_leaf=lambda leaf: isinstance(leaf, Frozen))
-    keys = jax.random.split(jax.random.key(seed), len(leaves))
-    moved = [
-        leaf + size * jax.random.normal(key, leaf.shape, leaf.dtype) if is_array(leaf) else leaf
-        for leaf, key in zip(leaves, keys, strict=True)
-    ]
-    return jax.tree.unflatten(treedef, moved)
+    rng = np.random.default_rng(seed)
+
+    def move(leaf):
+        if not is_array(leaf):  # constants stay: `Frozen` is no array
+            return leaf
+        return jnp.asarray(np.asarray(leaf) + (size * rng.normal(size=leaf.shape)).astype(leaf.dtype))
+
+    return jax.tree.map(move, tree, is_leaf=lambda leaf: isinstance(leaf, Frozen))
+
+
+def as_dtype(tree, dtype):
+    """The tree with its arrays in another dtype; call it within `precision(dtype)`."""
+    return jax.tree.map(
+        lambda leaf: jnp.asarray(np.asarray(leaf).astype(dtype)) if is_array(leaf) else leaf, tree
+    )
 
 
 def distance(a, b):
     """The largest difference of two trees' arrays, relative to the largest value of the second."""
     pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return max(_distance(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in pairs if is_array(x))
+    return max(
+        _distance(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in pairs if is_array(x)
+    )
 
 
 def _distance(x, y):

@@ -1,22 +1,33 @@
-"""The tangent kernel, the change of weights, the landscape of one weight, and the paper's theorems in numbers."""
+"""The tangent kernel, the change of weights, the landscape of one weight, the theorems in numbers."""
+
+import dataclasses
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import ENCODINGS, NETS, PARAMETRIZATIONS, make_net, points
 
 import rwf
+from helpers import ENCODINGS, NETS, PARAMETRIZATIONS, make_net, points
 from rwf import encode, nets
 from rwf.analyze import check_all, dense_weights, eigenvalues, landscape, ntk, weight_change
 from rwf.analyze.landscape import LOSS, hyperbola_distance
 from rwf.analyze.ntk import _leaf_jacobian
+from rwf.parametrize import Factorized
 from rwf.tree import nodes
 
 
 def reparametrized(name, net="mlp", encoding="identity", **options):
     return rwf.reparametrize(make_net(net, encoding), name, key=jax.random.key(2), **options)
+
+
+def small_net(name, **options):
+    """One hidden layer: the kernel compiles a program for each leaf."""
+    net = nets.MLP.create(
+        encode.Identity(2), 3, depth=1, width=16, activation=jnp.tanh, key=jax.random.key(0)
+    )
+    return rwf.reparametrize(net, name, key=jax.random.key(2), **options)
 
 
 def slow_ntk(net, x):
@@ -34,18 +45,19 @@ def slow_ntk(net, x):
 # --- the neural tangent kernel ---
 
 
-@pytest.mark.parametrize(
-    ("net", "encoding", "name"),
-    [("mlp", "identity", name) for name in PARAMETRIZATIONS] + [(net, "gaussian", "rwf") for net in NETS],
-)
-def test_the_kernel_is_its_definition(net, encoding, name):
-    net, x = reparametrized(name, net, encoding), points(5)
+CASES = {name: lambda name=name: small_net(name) for name in PARAMETRIZATIONS}
+CASES |= {name: lambda name=name: make_net(name, "gaussian") for name in NETS}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_kernel_is_its_definition(case):
+    net, x = CASES[case](), points(5)
     expected = slow_ntk(net, x)
     np.testing.assert_allclose(ntk(net, x), expected, rtol=1e-4, atol=1e-5 * expected.max())
 
 
 def test_the_kernel_in_the_weights_is_that_of_the_folded_net_and_does_not_know_the_factors():
-    plain, factorized, x = make_net(), reparametrized("rwf"), points()
+    plain, factorized, x = small_net("plain"), small_net("rwf"), points(5)
     in_weights = ntk(factorized, x, space="weights")
     np.testing.assert_array_equal(in_weights, ntk(rwf.fold(factorized), x))
     np.testing.assert_allclose(in_weights, ntk(plain, x), rtol=1e-4)
@@ -61,8 +73,8 @@ FORMS = {  # what one unit's trained factors do to the kernel of its weights
 
 @pytest.mark.parametrize("trains", FORMS)
 def test_the_kernel_of_rwf_is_that_of_theorem_2(trains):
-    """K = sum over units of J_W (s^2 I + v v^T) J_W^T, and the biases' part; with log s, w w^T in place of v v^T."""
-    net, x = reparametrized("rwf", trains=trains, mean=0.5, stddev=0.3), points(5)
+    """K = sum over units of J_W (s^2 I + v v^T) J_W^T, and the biases' part; w w^T if log s is trained."""
+    net, x = small_net("rwf", trains=trains, mean=0.5, stddev=0.3), points(5)
     jacobian = jax.jit(jax.jacrev(lambda net: net(x)))(rwf.fold(net))
     expected = np.zeros((5, 5))
     layers = [*zip(jacobian.layers, net.layers, strict=True), (jacobian.output, net.output)]
@@ -77,10 +89,7 @@ def test_the_kernel_of_rwf_is_that_of_theorem_2(trains):
 
 
 def test_the_kernel_is_positive_semidefinite_and_its_eigenvalues_fall():
-    net = nets.MLP.create(
-        encode.Identity(1), 1, depth=3, width=128, activation=jax.nn.relu, key=jax.random.key(0)
-    )
-    kernel = ntk(rwf.factorize(net, key=jax.random.key(1)), np.linspace(0, 1, 256, dtype=np.float32)[:, None])
+    kernel = ntk(small_net("rwf"), points(40))
     spectrum = eigenvalues(kernel)
     assert kernel.dtype == spectrum.dtype == np.float64
     np.testing.assert_array_equal(kernel, kernel.T)
@@ -89,19 +98,14 @@ def test_the_kernel_is_positive_semidefinite_and_its_eigenvalues_fall():
     np.testing.assert_allclose(spectrum.sum(), np.trace(kernel))
 
 
-def test_no_array_of_the_kernel_is_larger_than_the_points_times_the_largest_leaf():
-    net, x = reparametrized("rwf"), points(50)
-    leaves = jax.tree.leaves(eqx.filter(net, rwf.trainable(net)))
-    for index in range(len(leaves)):
-        traced = jax.make_jaxpr(lambda x, index=index: _leaf_jacobian(net, x, jnp.asarray(0), index))(x)
-        assert largest(traced.jaxpr) <= 50 * max(leaf.size for leaf in leaves)
-
-
-def largest(jaxpr):
-    """The size of the largest array that a program makes, the programs inside it included."""
-    sizes = [var.aval.size for eqn in jaxpr.eqns for var in eqn.outvars]
-    inner = [getattr(p, "jaxpr", p) for eqn in jaxpr.eqns for p in eqn.params.values()]
-    return max([*sizes, *(largest(p) for p in inner if hasattr(p, "eqns"))], default=0)
+def test_the_kernel_needs_the_memory_of_the_points_times_the_largest_leaf():
+    net, x = reparametrized("rwf"), points(200)
+    sizes = [leaf.size for leaf in jax.tree.leaves(eqx.filter(net, rwf.trainable(net)))]
+    for index in range(3, 6):  # V, s and b of a hidden layer
+        program = jax.jit(lambda x, index=index: _leaf_jacobian(net, x, jnp.asarray(0), index))
+        memory = program.lower(x).compile().memory_analysis()
+        bytes_used = memory.temp_size_in_bytes + memory.output_size_in_bytes
+        assert bytes_used < 1.5 * len(x) * 4 * max(sizes) < 0.6 * len(x) * 4 * sum(sizes)
 
 
 def test_a_misspelt_space_is_refused_with_the_choices():
@@ -144,7 +148,7 @@ def test_the_change_is_traceable_and_members_vmap():
     net = reparametrized("rwf")
     stack = jax.tree.map(lambda leaf: jnp.stack([leaf, 2 * leaf]), net)  # s V becomes 4 s V
     changes = eqx.filter_jit(eqx.filter_vmap(weight_change, in_axes=(eqx.if_array(0), None)))(stack, net)
-    np.testing.assert_allclose(changes, [0, 3], rtol=1e-5)
+    np.testing.assert_allclose(changes, [0, 3], atol=1e-6)
 
 
 def test_nets_of_different_shapes_are_not_compared():
@@ -198,11 +202,11 @@ def test_a_larger_scale_reaches_the_global_minimum_only_as_a_larger_rate_does(sc
 
 
 def test_small_steps_end_in_the_local_minimum_whatever_the_scale(scene):
-    """In one dimension dw/dt = -(s^2 + v^2) l'(w): the factors change the speed along the line, not the way."""
+    """In one dimension dw/dt = -(s^2 + v^2) l'(w): the factors change the speed, not the way."""
     assert {path.end for path in scene.slow} == {"local"}
     for path in scene.slow[1:]:  # gradient flow conserves s^2 - v^2
         balance = path.scales**2 - path.directions**2
-        assert abs(balance[-1] - balance[0]) < 0.05
+        assert abs(balance[-1] - balance[0]) < 0.005
 
 
 # --- the theorems ---
@@ -226,7 +230,7 @@ def test_theorem_1_needs_every_scale_to_grow_not_their_norm(checks):
 
 def test_theorem_1_says_nothing_about_biases(checks):
     with_biases = np.hypot(checks.distance.distances, checks.distance.bias_distance)
-    assert np.all(with_biases >= checks.distance.bias_distance)
+    np.testing.assert_allclose(with_biases[-1], checks.distance.bias_distance, rtol=1e-6)
     assert checks.distance.bias_distance > 1
 
 
@@ -266,19 +270,15 @@ def test_under_adam_frozen_scales_are_learning_rates(checks):
 
 
 def test_under_adam_each_unit_has_the_rate_of_its_own_scale():
-    with jax.enable_x64(True):
-        plain = make_net(dtype=jnp.float64)
-        net = rwf.factorize(plain, key=jax.random.key(3), mean=1.0, stddev=0.5, trains="nothing")
-        gradient = eqx.filter_grad(
-            lambda net: jnp.mean(rwf.materialize(net)(points(dtype=jnp.float64)) ** 2)
-        )(net)
-        for (_, node), (_, slope) in zip(nodes(net), nodes(gradient), strict=True):
-            step = 1e-3 * slope.direction / (jnp.abs(slope.direction) + 1e-12)  # Adam's first step
-            moved = type(node)(node.direction - step, node.scale, node.inputs)
-            change = jnp.abs(moved.materialize() - node.materialize())
-            np.testing.assert_allclose(
-                change, 1e-3 * jnp.broadcast_to(node.scale.value, change.shape), rtol=1e-6
-            )
+    net = small_net("rwf", mean=1.0, stddev=0.5, trains="nothing")
+    gradient = jax.jit(jax.grad(lambda net: jnp.mean(rwf.materialize(net)(points()) ** 2)))(net)
+    for (_, node), (_, slope) in zip(nodes(net), nodes(gradient), strict=True):
+        assert isinstance(node, Factorized)
+        assert isinstance(slope, Factorized)
+        step = 1e-3 * jnp.sign(slope.direction)  # Adam's first
+        moved = dataclasses.replace(node, direction=node.direction - step)
+        change = jnp.abs(moved.materialize() - node.materialize())
+        np.testing.assert_allclose(change, jnp.broadcast_to(1e-3 * node.scale.value, change.shape), rtol=1e-3)
 
 
 # --- what the paper says twice ---

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import DTYPES, ENCODINGS, apply, points, precision
 
 import rwf
+from helpers import DTYPES, ENCODINGS, apply, as_dtype, points, precision
 from rwf import encode
 from rwf.parametrize.frozen import Frozen, constant
 
@@ -18,11 +18,6 @@ from rwf.parametrize.frozen import Frozen, constant
 @functools.cache
 def make(name):
     return ENCODINGS[name](jax.random.key(0), jnp.float32)
-
-
-def in_float64(tree):
-    """A float64 copy of a tree's arrays, to compare formulas to more digits."""
-    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float64)), tree)
 
 
 @pytest.mark.parametrize("scale", [1.0, 3.0, 6.0])
@@ -46,7 +41,7 @@ def test_positional_frequencies_start_at_one_and_stay_below_two_to_the_scale():
 
 def test_gaussian_is_the_papers_formula():
     with precision(jnp.float64):
-        encoding = in_float64(make("gaussian"))
+        encoding = as_dtype(make("gaussian"), jnp.float64)
         x = points(dtype=jnp.float64)
         phases = 2 * np.pi * np.asarray(x) @ np.asarray(constant(encoding.frequencies))
         expected = np.concatenate([np.cos(phases), np.sin(phases)], axis=-1)
@@ -85,7 +80,9 @@ def test_gaussian_scales_can_be_swept_in_one_program():
 def test_gaussian_keeps_its_dtype_when_the_scale_is_an_array(dtype):
     with precision(dtype):
         scale = jnp.array(3.0)
-        create = functools.partial(encode.Gaussian.create, 2, frequencies=4, key=jax.random.key(0), dtype=dtype)
+        create = functools.partial(
+            encode.Gaussian.create, 2, frequencies=4, key=jax.random.key(0), dtype=dtype
+        )
         assert eqx.filter_eval_shape(create, scale=scale).frequencies.value.dtype == dtype
 
 
@@ -100,7 +97,9 @@ def test_periodic_is_the_papers_advection_embedding():
 def test_periodic_functions_repeat_with_all_their_derivatives(periods):
     with precision(jnp.float64):
         value = lambda point: jnp.sum(jnp.tanh(encode.Periodic(periods)(point)))  # noqa: E731
-        orders = jax.jit(jax.vmap(lambda point: (value(point), jax.grad(value)(point), jax.hessian(value)(point))))
+        orders = jax.jit(
+            jax.vmap(lambda point: (value(point), jax.grad(value)(point), jax.hessian(value)(point)))
+        )
         x = points(dtype=jnp.float64)
         for here, there in zip(orders(x), orders(x + jnp.asarray(periods)), strict=True):
             np.testing.assert_allclose(here, there, atol=1e-10)
@@ -145,7 +144,7 @@ def test_features_have_the_dtype_of_the_points(name, dtype):
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_gradient_in_the_inputs_is_that_of_finite_differences(name):
     with precision(jnp.float64):
-        encoding, x, h = in_float64(make(name)), jnp.array([0.3, 0.6]), 1e-6
+        encoding, x, h = as_dtype(make(name), jnp.float64), jnp.array([0.3, 0.6]), 1e-6
         jacobian = jax.jit(jax.jacrev(encoding))(x)
         for axis in range(2):
             step = h * np.eye(2)[axis]

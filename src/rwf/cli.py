@@ -41,6 +41,7 @@ class Execution:
     resume: bool = False  # continue unfinished runs from their last checkpoint
     fresh: bool = False  # throw unfinished runs away
     quiet: bool = False  # no progress
+    checkpoint_seconds: float = 20.0  # at least so long between two checkpoints
     report: bool = True  # write an HTML report at the end
 
 
@@ -271,7 +272,12 @@ def _execute(jobs: list[Any], options: Execution, words: list[str]) -> int:
 
     progress = Progress(quiet=options.quiet)
     run = functools.partial(
-        run_job, root=options.out, progress=progress, resume=options.resume, fresh=options.fresh
+        run_job,
+        root=options.out,
+        progress=progress,
+        resume=options.resume,
+        fresh=options.fresh,
+        checkpoint_seconds=options.checkpoint_seconds,
     )
     try:
         folders = execute(jobs, run)

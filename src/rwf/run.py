@@ -15,8 +15,6 @@ from rwf.environment import environment
 from rwf.job import Job
 from rwf.progress import Progress
 
-CHECKPOINT_SECONDS = 20.0
-
 
 class UnfinishedRunError(RuntimeError):
     """There is an unfinished run of the same job, and nobody said what to do with it."""
@@ -34,7 +32,7 @@ def run_job(
     resume: bool = False,
     fresh: bool = False,
     tuning: dict[str, Any] | None = None,
-    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    checkpoint_seconds: float = 20.0,
 ) -> Path:
     """Trains a job and writes its run folder below `root`; a folder that is complete is left as it is.
 

@@ -110,28 +110,29 @@ def factorization_distance(
 
     That unit, and weights of opposite signs, need no care: with s > 0, v = w / s takes any sign or zero.
     """
+    key_theta, key_other, key_bias = jax.random.split(key, 3)
     with jax.enable_x64(True):
-        key_theta, key_other, key_bias = jax.random.split(key, 3)
-        theta, other = [dense_weights(_net(2, key)) for key in (key_theta, key_other)]
-        theta[0] = theta[0].at[:, 0].set(0.0)
-        biases = jax.random.normal(key_bias, (2, sum(w.shape[1] for w in theta)))
-        distances, alone, residuals = [], [], []
-        for scale in scales:
-            common = [jnp.full(w.shape[1], scale) for w in theta]
-            one, two = _factors(theta, common), _factors(other, common)
-            distances.append(_norm(_add(one, two, -1.0)))
-            residuals.append(_norm(_add(materialize(one), theta, -1.0)))
-            single = [jnp.ones(w.shape[1]).at[0].set(scale) for w in theta]
-            alone.append(_norm(_add(_factors(theta, single), _factors(other, single), -1.0)))
-        return FactorizationDistance(
-            scales=np.array(scales),
-            distances=np.array(distances),
-            limits=_norm(_add(theta, other, -1.0)) / np.array(scales),
-            slope=_slope(scales, distances),
-            residual=max(residuals) / _norm(theta),
-            one_scale_distances=np.array(alone),
-            bias_distance=_norm(biases[0] - biases[1]),
-        )
+        theta, other = [_numpy(dense_weights(_net(2, key))) for key in (key_theta, key_other)]
+        biases = np.asarray(jax.random.normal(key_bias, (2, sum(w.shape[1] for w in theta))))
+    theta = [theta[0] * (np.arange(theta[0].shape[1]) > 0), *theta[1:]]
+    distances, alone, residuals = [], [], []
+    for scale in scales:
+        common = [np.full(w.shape[1], scale) for w in theta]
+        distances.append(_norm(_add(_factors(theta, common), _factors(other, common), -1.0)))
+        residuals += [
+            _norm(s * v - w) / _norm(w) for w, (s, v) in zip(theta, _factors(theta, common), strict=True)
+        ]
+        single = [np.where(np.arange(w.shape[1]) == 0, scale, 1.0) for w in theta]
+        alone.append(_norm(_add(_factors(theta, single), _factors(other, single), -1.0)))
+    return FactorizationDistance(
+        scales=np.array(scales),
+        distances=np.array(distances),
+        limits=_norm(_add(theta, other, -1.0)) / np.array(scales),
+        slope=_slope(scales, distances),
+        residual=max(residuals),
+        one_scale_distances=np.array(alone),
+        bias_distance=_norm(biases[0] - biases[1]),
+    )
 
 
 def update_errors(
@@ -147,37 +148,35 @@ def update_errors(
     w - eta (s^2 I + v v^T) g + eta^2 (v . g) s g: quadratic in eta, with no further term.
     The last term is eta^2 (w . g) g, whatever the scales are.
     """
+    key_net, key_scale = jax.random.split(key)
     with jax.enable_x64(True):
-        key_net, key_scale = jax.random.split(key)
         net = factorize(_net(1, key_net), key=key_scale, mean=mean, stddev=stddev)
+        g, *steps = _numpy(_gradient_and_steps(net, jnp.asarray(rates)))
+        w = _numpy(dense_weights(net))
         factors = [node for _, node in nodes(net) if isinstance(node, Factorized)]
-        s, v = [node.scale for node in factors], [node.direction for node in factors]
-        g = dense_weights(eqx.filter_grad(_loss)(fold(net)))
-        slope = eqx.filter_grad(_loss)(net)
-        w = dense_weights(net)
-        matrix, scalar, second = [
-            jax.tree.map(form, s, v, g) for form in (_matrix_form, _scalar_form, _second_order)
-        ]
-        rows = []
-        for eta in rates:
-            stepped = dense_weights(_add(net, slope, -eta))
-            first = _add(_add(stepped, w, -1.0), matrix, eta)
-            printed = _add(_add(stepped, w, -1.0), scalar, eta)
-            exact = _add(first, second, -(eta**2))
-            rows.append((_norm(first), _norm(printed), _norm(printed[:1]), _norm(exact) / _norm(w)))
-        first, printed, one_input, exact = np.array(rows).T
-        return UpdateErrors(
-            mean=mean,
-            rates=np.array(rates),
-            matrix_errors=first,
-            scalar_errors=printed,
-            one_input_errors=one_input,
-            exact_errors=exact,
-            matrix_slope=_slope(rates, first),
-            scalar_slope=_slope(rates, printed),
-            one_input_slope=_slope(rates, one_input),
-            scalar_relative_error=_norm(_add(scalar, matrix, -1.0)) / _norm(matrix),
-        )
+        s, v = _numpy(([node.scale for node in factors], [node.direction for node in factors]))
+    matrix, scalar, second = [
+        jax.tree.map(form, s, v, g) for form in (_matrix_form, _scalar_form, _second_order)
+    ]
+    rows = []
+    for eta, stepped in zip(rates, steps, strict=True):
+        first = _add(_add(stepped, w, -1.0), matrix, eta)
+        printed = _add(_add(stepped, w, -1.0), scalar, eta)
+        exact = _add(first, second, -(eta**2))
+        rows.append((_norm(first), _norm(printed), _norm(printed[:1]), _norm(exact) / _norm(w)))
+    first, printed, one_input, exact = np.array(rows).T
+    return UpdateErrors(
+        mean=mean,
+        rates=np.array(rates),
+        matrix_errors=first,
+        scalar_errors=printed,
+        one_input_errors=one_input,
+        exact_errors=exact,
+        matrix_slope=_slope(rates, first),
+        scalar_slope=_slope(rates, printed),
+        one_input_slope=_slope(rates, one_input),
+        scalar_relative_error=_norm(_add(scalar, matrix, -1.0)) / _norm(matrix),
+    )
 
 
 def adam_steps(
@@ -240,6 +239,7 @@ def _kinds(parameters: Any) -> Any:
     return jax.tree.map(lambda leaf: "weight" if leaf.ndim >= 2 else "bias", parameters)
 
 
+@eqx.filter_jit
 def _net(inputs: int, key: PRNGKeyArray) -> MLP:
     return MLP.create(Identity(inputs), 1, depth=2, width=16, activation=jnp.tanh, key=key, dtype=jnp.float64)
 
@@ -270,31 +270,43 @@ def _weights_by_step(
     return jnp.concatenate([weights(parameters)[None], path])
 
 
-def _factors(weights: list[Array], scales: list[Array]) -> list[Factorized]:
-    return [Factorized(w / s, s, (-2,)) for w, s in zip(weights, scales, strict=True)]
+@eqx.filter_jit
+def _gradient_and_steps(net: Any, rates: Array) -> list[list[Array]]:
+    """The gradient of the loss in W, then W after one step of gradient descent in (s, V, b) for each rate."""
+    slope = eqx.filter_grad(_loss)(net)
+    stepped = [dense_weights(_add(net, slope, -eta)) for eta in rates]
+    return [dense_weights(eqx.filter_grad(_loss)(fold(net))), *stepped]
 
 
-def _matrix_form(s: Array, v: Array, g: Array) -> Array:
+def _factors(weights: list[np.ndarray], scales: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+    return [(s, w / s) for w, s in zip(weights, scales, strict=True)]
+
+
+def _matrix_form(s: np.ndarray, v: np.ndarray, g: np.ndarray) -> np.ndarray:
     """(s^2 I + v v^T) g for every unit: v and g are (inputs, units), s is (units,)."""
-    return s**2 * g + v * jnp.sum(v * g, axis=0)
+    return s**2 * g + v * np.sum(v * g, axis=0)
 
 
-def _scalar_form(s: Array, v: Array, g: Array) -> Array:
+def _scalar_form(s: np.ndarray, v: np.ndarray, g: np.ndarray) -> np.ndarray:
     """(s^2 + |v|^2) g, as the paper prints it."""
-    return (s**2 + jnp.sum(v * v, axis=0)) * g
+    return (s**2 + np.sum(v * v, axis=0)) * g
 
 
-def _second_order(s: Array, v: Array, g: Array) -> Array:
+def _second_order(s: np.ndarray, v: np.ndarray, g: np.ndarray) -> np.ndarray:
     """(v . g) s g."""
-    return jnp.sum(v * g, axis=0) * s * g
+    return np.sum(v * g, axis=0) * s * g
 
 
-def _add(tree: Any, other: Any, factor: float) -> Any:
+def _numpy(tree: Any) -> Any:
+    return jax.tree.map(np.asarray, tree)
+
+
+def _add(tree: Any, other: Any, factor: Any) -> Any:
     return jax.tree.map(lambda a, b: a + factor * b, tree, other)
 
 
 def _norm(tree: Any) -> float:
-    return float(optax.tree.norm(tree))
+    return float(np.sqrt(sum(np.sum(leaf**2) for leaf in jax.tree.leaves(tree))))
 
 
 def _slope(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> float:

@@ -21,7 +21,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """One line of a table against another: `difference` is one minus other, over n shared seeds and signals."""
+    """One line of a table against another: `difference` is one minus other, over n shared pairs."""
 
     case: str
     metric: str
@@ -58,8 +58,8 @@ class Comparison:
 def compare(one: Record, other: Record, name: str) -> Comparison | None:
     """Compares two records by one metric, or returns None where that would mean nothing.
 
-    They must share seeds and signals, the data, and whether they are quick: the seed gives both sides the same
-    weights and batches, so that what a seed does to both alike cancels in the difference.
+    They must share seeds and signals, the data, and whether they are quick. A seed gives both sides the same
+    weights and batches, so that what it does to both alike cancels in the difference.
     """
     higher = metric(name).higher
     ours, theirs = one.finals(name), other.finals(name)
@@ -98,17 +98,23 @@ def comparisons(records: Sequence[Record]) -> list[Comparison]:
     return [comparison for comparison in found if comparison is not None]
 
 
+def sentences(records: Sequence[Record]) -> list[str]:
+    """All comparisons in words, with case and variant where there are several."""
+    found = comparisons(records)
+    names = [f"{c.case}, {c.other.variant}" for c in found]
+    prefixes = [f"{name}: " if len(set(names)) > 1 else "" for name in names]
+    return [prefix + comparison.sentence() for prefix, comparison in zip(prefixes, found, strict=True)]
+
+
 def _pairs(records: Sequence[Record], case: str) -> Iterator[tuple[Record, Record]]:
     """RWF against the others at the paper's rate, tuned against tuned, across, then ablations against RWF."""
-    lines = {
-        (r.variant, r.parametrization, r.tuned): r
-        for r in records
-        if r.case == case and r.purpose == "result" and not r.setting
-    }
+    lines = {(r.variant, r.parametrization, r.tuned): r for r in records if r.case == case and not r.setting}
     others = ("plain", "aa", "wn")
     for variant in dict.fromkeys(variant for variant, _, _ in lines):
         # The last pair is the control that the paper lacks: is a faster rate all that RWF brings?
-        asked = [((variant, "rwf", tuned), (variant, name, tuned)) for tuned in (False, True) for name in others]
+        asked = [
+            ((variant, "rwf", tuned), (variant, name, tuned)) for tuned in (False, True) for name in others
+        ]
         asked.append(((variant, "rwf", False), (variant, "plain", True)))
         if (whole := _ablated(variant, lines.keys())) is not None:
             asked.append(((variant, "rwf", False), (whole, "rwf", False)))
@@ -116,7 +122,7 @@ def _pairs(records: Sequence[Record], case: str) -> Iterator[tuple[Record, Recor
 
 
 def _ablated(variant: str, lines: Collection[tuple[str, str, bool]]) -> str | None:
-    """The variant that an ablation was made from: what is left without its last suffixes, where RWF was run."""
+    """The variant that an ablation was made from: its name without the last suffixes, where RWF was run."""
     while "+" in variant:
         variant = variant.rpartition("+")[0]
         if (variant, "rwf", False) in lines:

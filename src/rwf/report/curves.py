@@ -47,8 +47,8 @@ class Curves:
 def curves_of(looks: Mapping[str, Float[np.ndarray, "..."]]) -> Curves:
     """The curves of a run's members.
 
-    A member that diverged was put back to its last good state: its curve goes on at that state's value. To leave
-    it out would show the survivors alone.
+    A member that diverged was put back to its last good state: its curve goes on at that state's value.
+    To leave it out would show the survivors alone.
     """
     if not looks:
         return Curves(np.zeros(0, int), {})

@@ -25,13 +25,13 @@ class Member:
 
     @property
     def pair(self) -> tuple[int, int]:
-        """What members of different parametrizations are matched by: they share W, biases, batches and data."""
+        """What members are matched by: it gives all parametrizations the same W, batches and data."""
         return self.seed, self.signal
 
 
 @dataclass(frozen=True)
 class Part:
-    """One run folder behind a record, and how it was made; `run` is None where only a results file is left."""
+    """One run folder behind a record, and how it was made; `run` is None where a results file is all."""
 
     folder: str
     info: Mapping[str, Any]
@@ -44,16 +44,15 @@ class Part:
 class Record:
     """The members of one experiment at one setting of its grid.
 
-    **Arguments:** `variant` has a suffix for each changed setting and each axis of the grid; `setting` holds the
-    latter by dotted path; `experiment` is shared by runs that differ in their seeds alone; `time` is when the
-    newest part was written, in seconds.
+    **Arguments:** `variant` has a suffix for each changed setting and each axis of the grid; `setting` holds
+    the latter by dotted path; `experiment` is shared by runs that differ in their seeds alone; `time` is when
+    the newest part was written, in seconds.
     """
 
     case: str
     variant: str
     parametrization: str
     tuned: bool
-    purpose: str
     quick: bool
     data: str
     experiment: str
@@ -64,10 +63,9 @@ class Record:
     time: float = 0.0
 
     @property
-    def line(self) -> tuple[Any, ...]:
-        """What only one record may stand for: a line of a table, or a rate that was tried."""
-        rate = tuple(self.setting.items()) if self.purpose == "tune" else ()
-        return self.case, self.variant, self.parametrization, self.tuned, self.purpose, rate
+    def line(self) -> tuple[str, str, str, bool]:
+        """What only one record may stand for in a table."""
+        return self.case, self.variant, self.parametrization, self.tuned
 
     @property
     def metrics(self) -> list[str]:
@@ -94,8 +92,10 @@ class Record:
 
 
 def records_of(run: Run, time: float) -> list[Record]:
-    """The records of one run folder: one for each setting of its grid."""
+    """The records of one run folder, one for each setting of its grid; none of one that only tuned a rate."""
     info, members = run.info, run.info["members"]
+    if info["purpose"] != "result":
+        return []
     axes = sorted(name for name in members if name not in ("seed", "signal"))
     groups: dict[tuple[float, ...], list[int]] = {}
     for i in range(len(members["seed"])):
@@ -104,10 +104,9 @@ def records_of(run: Run, time: float) -> list[Record]:
     return [
         Record(
             case=info["case"],
-            variant=info["variant"] + _suffix(dict(zip(axes, values, strict=True)), info["purpose"]),
+            variant=info["variant"] + _suffix(dict(zip(axes, values, strict=True))),
             parametrization=info["parametrization"],
             tuned=info["tuned"],
-            purpose=info["purpose"],
             quick=not info["full"],
             data=run.environment.get("data", "not recorded"),
             experiment=info["experiment"],
@@ -139,17 +138,14 @@ def merge(records: Iterable[Record]) -> list[Record]:
 
 
 def choose(records: Iterable[Record]) -> list[Record]:
-    """One record for each line of a table: a full run beats a quick one, then more members, then the newest."""
+    """One record for each line of a table: a full run beats a quick one, more members fewer, new old."""
     chosen: dict[tuple[Any, ...], Record] = {}
     for record in sorted(records, key=lambda r: (not r.quick, len(r.members), r.time)):
         chosen[record.line] = record
     return sorted(chosen.values(), key=_order)
 
 
-def _suffix(setting: Mapping[str, float], purpose: str) -> str:
-    """A tuning run's rates are no variants: nothing but the rate is chosen by them."""
-    if purpose == "tune":
-        setting = {path: value for path, value in setting.items() if path != "optim.lr"}
+def _suffix(setting: Mapping[str, float]) -> str:
     return "".join(f"+{path.removeprefix('rwf.')}={value:g}" for path, value in setting.items())
 
 
@@ -197,5 +193,4 @@ def _order(record: Record) -> tuple[Any, ...]:
         setting or suffix,
         record.tuned,
         place(record.parametrization, PARAMETRIZATIONS),
-        record.purpose,
     )

@@ -12,7 +12,7 @@ from rwf.report.statistics import summarize
 
 @dataclass(frozen=True)
 class Row:
-    """One row. `n` counts independent runs; `low` and `high` bound the mean with 95 %; `rel_l2` is a fraction."""
+    """One row: `n` independent runs, with `low` and `high` the 95 % interval of their mean."""
 
     case: str
     variant: str
@@ -33,9 +33,8 @@ class Row:
 
 
 def rows(records: Iterable[Record]) -> list[Row]:
-    """The rows of some records; runs that only looked for a learning rate give none."""
-    results = [record for record in records if record.purpose == "result"]
-    return [_row(record, metric) for record in results for metric in record.metrics]
+    """The rows of some records."""
+    return [_row(record, metric) for record in records for metric in record.metrics]
 
 
 def _row(record: Record, metric: str) -> Row:

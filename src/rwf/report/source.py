@@ -7,16 +7,19 @@ from rwf.record import Run, find_runs
 from rwf.report.records import Record, choose, merge, records_of
 from rwf.report.results import is_results, read_results
 
-Source = Path | str | Run
+Source = Path | str | Run | Record
 
 
 def load(sources: Iterable[Source]) -> list[Record]:
-    """The records of run folders (and folders of them), results files (and folders of them), and runs.
+    """The records of run folders, results files, folders of either, and runs; records stay what they are.
 
     Runs of one experiment become one record; where several compete for a line of a table, one is chosen.
     """
     found: list[Record] = []
     for source in sources:
+        if isinstance(source, Record):
+            found.append(source)
+            continue
         if isinstance(source, Run):
             found += _of_run(source)
             continue

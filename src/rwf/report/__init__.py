@@ -1,0 +1,98 @@
+"""Tables, statistics, figures and one page, from run folders and results files alone.
+
+Every function takes records (`load` makes them), or what records are loaded from: paths and runs.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.table import Table
+
+from rwf.report import comparisons as _comparisons
+from rwf.report import results as _results
+from rwf.report import rows as _rows
+from rwf.report import tables as _tables
+from rwf.report.comparisons import Comparison
+from rwf.report.records import Record
+from rwf.report.results import ResultsError, check_results, read_results
+from rwf.report.rows import Row
+from rwf.report.source import Source, load
+
+__all__ = [
+    "Comparison",
+    "Record",
+    "ResultsError",
+    "Row",
+    "check_results",
+    "compare_all",
+    "load",
+    "markdown",
+    "read_results",
+    "rows_json",
+    "rows_of",
+    "save_figures",
+    "save_results",
+    "sentences",
+    "tables",
+    "write_report",
+]
+
+
+def rows_of(sources: Iterable[Source]) -> list[Row]:
+    """The rows of a table that a program can read: one for each line and metric."""
+    return _rows.rows(load(sources))
+
+
+def rows_json(sources: Iterable[Source]) -> str:
+    """What `rwf report --json` prints: the rows as a JSON array."""
+    return json.dumps(
+        [asdict(row) for row in rows_of(sources)], indent=1, allow_nan=False, ensure_ascii=False
+    )
+
+
+def compare_all(sources: Iterable[Source]) -> list[Comparison]:
+    """All paired comparisons between parametrizations."""
+    return _comparisons.comparisons(load(sources))
+
+
+def sentences(sources: Iterable[Source]) -> list[str]:
+    """The comparisons in words."""
+    return _comparisons.sentences(load(sources))
+
+
+def tables(sources: Iterable[Source]) -> list[Table]:
+    """Tables to print on a terminal with rich."""
+    return _tables.tables(load(sources))
+
+
+def markdown(sources: Iterable[Source]) -> str:
+    """The same tables as Markdown."""
+    return _tables.markdown(load(sources))
+
+
+def save_results(sources: Iterable[Source], folder: Path, *, allow_quick: bool = False) -> list[Path]:
+    """Writes results files, one a case, and returns their paths; refuses what is not the full recipe."""
+    return _results.save_results(load(sources), folder, allow_quick=allow_quick)
+
+
+def save_figures(sources: Iterable[Source], folder: Path) -> list[Path]:
+    """Writes every figure of a report as a PNG file and returns their paths."""
+    from rwf.report.figures import figures_for, png
+    from rwf.tensors import write_atomically
+
+    records, paths = load(sources), []
+    for case in dict.fromkeys(record.case for record in records):
+        for drawing in figures_for(case, records):
+            name = f"{case}-{drawing.title}".lower().replace("/", "-").replace(" ", "-").replace(",", "")
+            paths.append(folder / f"{name}.png")
+            write_atomically(paths[-1], png(drawing.figure))
+    return paths
+
+
+def write_report(sources: Iterable[Source], out: Path, *, theory: bool = True) -> Path:
+    """Writes the report as one HTML file, at `out` or, where that is no .html, as `report.html` below it."""
+    from rwf.report.page import write_page
+
+    return write_page(load(sources), out if out.suffix == ".html" else out / "report.html", theory=theory)

@@ -1,0 +1,99 @@
+"""One style for all figures: the same colour for a parametrization everywhere, and bands over seeds."""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rwf.report.curves import Band
+from rwf.report.extras import need
+from rwf.report.names import contender, metric
+from rwf.report.records import Record
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
+
+# Okabe and Ito's colours, which people with any colour vision can tell apart.
+COLOURS = {"plain": "#0072B2", "aa": "#E69F00", "wn": "#009E73", "rwf": "#D55E00"}
+INK, FAINT = "#222222", "#888888"
+WIDTH = 11.0  # inches: the width of the page
+DPI = 130
+
+_STYLE = {
+    "axes.edgecolor": "#666666",
+    "axes.grid": True,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 11,
+    "axes.linewidth": 0.8,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 12,
+    "font.size": 11,
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.8,
+    "legend.fontsize": 10,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "text.color": INK,
+    "xtick.color": "#444444",
+    "xtick.labelsize": 10,
+    "ytick.color": "#444444",
+    "ytick.labelsize": 10,
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Draws in our style within, and leaves matplotlib's settings as they were."""
+    matplotlib = need("matplotlib", "Drawing figures")
+    with matplotlib.rc_context(_STYLE):
+        yield
+
+
+def blank(height: float, width: float = WIDTH) -> "matplotlib.figure.Figure":
+    """An empty figure, in inches; without pyplot there is no window and no global list of figures."""
+    figure = need("matplotlib", "Drawing figures", "matplotlib.figure")
+    return figure.Figure(figsize=(width, height), layout="constrained")
+
+
+def png(figure: "matplotlib.figure.Figure") -> bytes:
+    """A figure as PNG; the same figure gives the same bytes."""
+    with style(), io.BytesIO() as buffer:
+        figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
+        return buffer.getvalue()
+
+
+def label(record: Record) -> str:
+    """What a legend calls a record."""
+    return contender(record.parametrization, record.tuned, record.variant)
+
+
+def colour(record: Record) -> str:
+    """The colour of a record's parametrization."""
+    return COLOURS.get(record.parametrization, INK)
+
+
+def draw_band(axes: "matplotlib.axes.Axes", band: Band | None, **line: Any) -> None:
+    """A median with its 16 to 84 % band over seeds."""
+    if band is None or not len(band.step):
+        return
+    axes.plot(band.step, band.median, **line)
+    axes.fill_between(band.step, band.low, band.high, color=line.get("color"), alpha=0.18, linewidth=0)
+
+
+def log_where_positive(axes: "matplotlib.axes.Axes", name: str) -> None:
+    """A logarithmic axis for errors, losses and changes that are all positive; decibels stay as they are."""
+    values = [np.asarray(line.get_ydata(), float) for line in axes.get_lines()]
+    if not metric(name).higher and values and all((v > 0).all() for v in values):
+        axes.set_yscale("log")
+
+
+def shade(parametrization: str, index: int, count: int) -> tuple[float, float, float]:
+    """One of several shades of a parametrization's colour, from light to dark."""
+    rgb = np.array([int(COLOURS[parametrization][i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    share = index / max(1, count - 1)
+    red, green, blue = rgb + (1 - rgb) * 0.6 * (1 - 2 * share) if share < 0.5 else rgb * (1.8 - 1.6 * share)
+    return float(red), float(green), float(blue)

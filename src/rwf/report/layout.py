@@ -1,0 +1,154 @@
+"""A table as data, which terminal, Markdown and page print alike."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rwf.report.comparisons import compare
+from rwf.report.names import PARAMETRIZATIONS, headlines, metric, number
+from rwf.report.records import Record
+from rwf.report.rows import Row, rows
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number: `best` marks the best mean of a line and all that cannot be told from it at this n."""
+
+    value: str
+    paper: str | None
+    n: int
+    diverged: int
+    best: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line; a parametrization that was not run has no cell."""
+
+    variant: str
+    tuned: bool
+    quick: bool
+    cells: dict[str, Cell]
+
+    @property
+    def n(self) -> str:
+        """How many independent runs stand behind each cell."""
+        counts = list(dict.fromkeys(cell.n for cell in self.cells.values()))
+        return str(counts[0]) if len(counts) == 1 else "/".join(str(cell.n) for cell in self.cells.values())
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One metric of one case."""
+
+    case: str
+    metric: str
+    title: str
+    data: str
+    lines: list[Line]
+    notes: list[str]
+
+    @property
+    def quick(self) -> bool:
+        """Whether any line is not the full recipe."""
+        return any(line.quick for line in self.lines)
+
+
+def layouts(records: Sequence[Record]) -> list[Layout]:
+    """The tables of some records, one for each case and each metric that it is about."""
+    found = []
+    for case in dict.fromkeys(record.case for record in records):
+        mine = [record for record in records if record.case == case]
+        names = list(dict.fromkeys(name for record in mine for name in record.metrics))
+        found += [_layout(case, name, mine) for name in headlines(names)]
+    return found
+
+
+def _layout(case: str, name: str, records: Sequence[Record]) -> Layout:
+    grouped: dict[tuple[str, bool], list[Record]] = {}
+    for record in records:
+        if not record.setting:
+            grouped.setdefault((record.variant, record.tuned), []).append(record)
+    arrow = {True: " ↑", False: " ↓", None: ""}[metric(name).higher]
+    return Layout(
+        case=case,
+        metric=name,
+        title=f"{case}: {metric(name).title}{arrow}",
+        data="; ".join(dict.fromkeys(record.data for record in records)),
+        lines=[_line(variant, tuned, name, group) for (variant, tuned), group in grouped.items()],
+        notes=_notes(records),
+    )
+
+
+def _line(variant: str, tuned: bool, name: str, records: Sequence[Record]) -> Line:
+    by_name = {record.parametrization: record for record in records}
+    row = {row.parametrization: row for row in rows(records) if row.metric == name}
+    best = _best(name, by_name, row)
+    cells = {
+        parametrization: Cell(
+            value=plus_minus(row[parametrization].mean, row[parametrization].std),
+            paper=None if (paper := row[parametrization].paper) is None else number(paper, 4),
+            n=row[parametrization].n,
+            diverged=len(by_name[parametrization].diverged),
+            best=parametrization in best,
+        )
+        for parametrization in PARAMETRIZATIONS
+        if parametrization in row
+    }
+    return Line(variant, tuned, any(record.quick for record in records), cells)
+
+
+def _best(name: str, records: dict[str, Record], row: dict[str, Row]) -> set[str]:
+    """The best mean and those that are not distinguishable from it; none where a line has one cell alone."""
+    means = {parametrization: r.mean for parametrization, r in row.items() if r.mean is not None}
+    higher = metric(name).higher
+    if higher is None or len(means) < 2:
+        return set()
+    first = (max if higher else min)(means, key=lambda parametrization: means[parametrization])
+    tied = {
+        other
+        for other in means
+        if other != first
+        and ((found := compare(records[other], records[first], name)) is None or found.verdict != "worse")
+    }
+    return {first} | tied
+
+
+def _notes(records: Sequence[Record]) -> list[str]:
+    notes = []
+    if any(record.quick for record in records):
+        notes.append("QUICK: not the full recipe. Good for a look, not for a claim.")
+    if settings := sum(bool(record.setting) for record in records):
+        axes = sorted({path for record in records for path in record.setting})
+        notes.append(
+            f"A grid of {settings} settings of {' and '.join(axes)} is in the figures and in --json."
+        )
+    return notes + divergence_notes(records)
+
+
+def divergence_notes(records: Sequence[Record]) -> list[str]:
+    """One sentence for each record with members that diverged: they count, at their last good state."""
+    return [
+        f"{PARAMETRIZATIONS.get(r.parametrization, r.parametrization)} "
+        f"({r.variant}{', tuned rate' if r.tuned else ''}): "
+        f"{len(r.diverged)} of {len(r.members)} diverged, the first before step "
+        f"{min(m.diverged for m in r.diverged if m.diverged is not None):,}; "
+        "their values are those of their last good state."
+        for r in records
+        if r.diverged
+    ]
+
+
+def plus_minus(mean: float | None, std: float | None) -> str:
+    """A mean and its spread, both to the second digit of the spread.
+
+    >>> plus_minus(0.034123, 0.00213), plus_minus(28.083, 4.34), plus_minus(0.0341, None)
+    ('0.0341 ± 0.0021', '28.08 ± 4.34', '0.0341')
+    >>> plus_minus(2.5e-07, 1e-08)
+    '2.5e-07 ± 1e-08'
+    """
+    if mean is None or std is None:
+        return number(mean)
+    if abs(mean) < 1e-4 or abs(mean) >= 1e6 or std == 0:
+        return f"{number(mean)} ± {number(std, 2)}"
+    decimals = next((d for d in range(2, 9) if std * 10**d >= 10), 9)
+    return f"{mean:.{decimals}f} ± {std:.{decimals}f}"

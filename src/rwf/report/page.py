@@ -1,0 +1,72 @@
+"""The report as one HTML page that needs nothing beside itself."""
+
+import base64
+import functools
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from rwf.report.comparisons import comparisons
+from rwf.report.extras import need
+from rwf.report.figures import figures_for, png
+from rwf.report.layout import divergence_notes, layouts
+from rwf.report.names import PARAMETRIZATIONS
+from rwf.report.provenance import provenance
+from rwf.report.records import Record
+from rwf.report.theory_table import Check, theory_table
+from rwf.report.tuning import rates, tunings
+from rwf.tensors import write_atomically
+
+
+def write_page(records: Sequence[Record], path: Path, *, theory: bool = True) -> Path:
+    """Writes the page; `theory` adds the checks of the theorems beside 1D regression, some ten seconds."""
+    if not records:
+        raise ValueError(
+            "There is nothing to report: no complete run was found. `rwf run regression-1d` makes some."
+        )
+    jinja2 = need("jinja2", "Writing a report")
+    source = resources.files("rwf.report").joinpath("page.html.j2").read_text("utf-8")
+    # Names of folders, variants and devices come from files: all are escaped.
+    template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(source)
+    cases = list(dict.fromkeys(record.case for record in records))
+    html = template.render(
+        title=f"rwf: {', '.join(cases)}",
+        quick=any(record.quick for record in records),
+        parametrizations=PARAMETRIZATIONS,
+        cases=[_case(case, records, theory=theory) for case in cases],
+    )
+    write_atomically(path, html)
+    return path
+
+
+def _case(case: str, records: Sequence[Record], *, theory: bool) -> dict[str, Any]:
+    """All that the template shows of one case."""
+    mine = [record for record in records if record.case == case]
+    tuned = tunings(mine)
+    return {
+        "name": case,
+        "id": case.replace("/", "-"),
+        "data": list(dict.fromkeys(record.data for record in mine)),
+        "tables": layouts(mine),
+        "comparisons": comparisons(mine),
+        "several_variants": len({record.variant.partition("+")[0] for record in mine}) > 1,
+        "figures": [
+            {"title": d.title, "caption": d.caption, "png": base64.b64encode(png(d.figure)).decode()}
+            for d in figures_for(case, mine)
+        ],
+        "divergences": divergence_notes(mine),
+        "tunings": tuned,
+        "rates": rates(tuned),
+        "theory": _theory() if theory and case == "regression-1d" else [],
+        "provenance": provenance(mine),
+    }
+
+
+@functools.cache
+def _theory() -> list[Check]:
+    import jax
+
+    from rwf.analyze import check_all
+
+    return theory_table(check_all(key=jax.random.key(0)))

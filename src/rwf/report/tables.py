@@ -1,0 +1,74 @@
+"""Tables for the terminal and for Markdown."""
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from rwf.report.layout import Cell, Layout, Line, layouts
+from rwf.report.names import PARAMETRIZATIONS
+from rwf.report.records import Record
+
+_LEGEND = "mean ± standard deviation of n runs; bold: the best, and all not distinguishable from it at this n"
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    """The tables of some records, to print with rich."""
+    return [_table(layout) for layout in layouts(records)]
+
+
+def markdown(records: Sequence[Record]) -> str:
+    """The tables of some records as Markdown."""
+    return "\n".join(_markdown(layout) for layout in layouts(records))
+
+
+def _table(layout: Layout) -> Table:
+    title = Text.assemble(layout.title, (" QUICK", "bold yellow") if layout.quick else "")
+    caption = "\n".join([f"data: {layout.data}", _LEGEND, *layout.notes])
+    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
+    for name in ("variant", "rate"):
+        table.add_column(name)
+    for name in PARAMETRIZATIONS.values():
+        table.add_column(name, justify="right")
+    table.add_column("n", justify="right")
+    for line in layout.lines:
+        cells = [_cell(line.cells.get(name)) for name in PARAMETRIZATIONS]
+        table.add_row(Text(line.variant), _rate(line), *cells, line.n)
+    return table
+
+
+def _cell(cell: Cell | None) -> Text:
+    if cell is None:
+        return Text("")
+    text = Text(cell.value, "bold" if cell.best else "")
+    if cell.diverged:
+        text.append(f"\n{cell.diverged} diverged", "red")
+    if cell.paper is not None:
+        text.append(f"\npaper {cell.paper}", "dim")
+    return text
+
+
+def _markdown(layout: Layout) -> str:
+    names = list(PARAMETRIZATIONS.values())
+    lines = [
+        f"**{layout.title}**{' (QUICK)' if layout.quick else ''}",
+        "",
+        f"| variant | rate | {' | '.join(names)} | n |",
+        f"|---|---|{'---:|' * len(names)}---:|",
+    ]
+    for line in layout.lines:
+        cells = [_markdown_cell(line.cells.get(name)) for name in PARAMETRIZATIONS]
+        lines.append(f"| {line.variant} | {_rate(line)} | {' | '.join(cells)} | {line.n} |")
+    return "\n".join([*lines, "", f"Data: {layout.data}; {_LEGEND}.", *layout.notes, ""])
+
+
+def _markdown_cell(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    value = f"**{cell.value}**" if cell.best else cell.value
+    diverged = f", {cell.diverged} diverged" if cell.diverged else ""
+    return value + diverged + (f" (paper {cell.paper})" if cell.paper is not None else "")
+
+
+def _rate(line: Line) -> str:
+    return "tuned" if line.tuned else "paper's"

@@ -1,0 +1,257 @@
+"""Run folders: complete or not, resumed to the same bits, robust against kill -9 and torn files."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small import small_job
+
+from rwf import record
+from rwf.job import Job
+from rwf.progress import Progress
+from rwf.run import InterruptedRunError, UnfinishedRunError, run_job
+from rwf.tensors import DamagedFileError, read_tensors, write_tensors
+
+QUIET = Progress(quiet=True)
+
+
+class StopAt(Progress):
+    """A progress that stops a run at a step, as Ctrl-C does, and remembers what was noted."""
+
+    def __init__(self, step):
+        super().__init__(quiet=True)
+        self.step, self.notes = step, []
+
+    def note(self, text):
+        self.notes.append(text)
+
+    @contextlib.contextmanager
+    def bar(self, title, steps, first=0):
+        yield self
+
+    def advance(self, step, look):
+        if step == self.step:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def weights(folder):
+    return read_tensors(folder / "weights.safetensors")[0]
+
+
+def assert_same_result(first, second):
+    a, b = weights(first), weights(second)
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+    curves = [record.read_run(folder).curves for folder in (first, second)]
+    for name in set(curves[0]) - {"seconds"}:
+        np.testing.assert_array_equal(curves[0][name], curves[1][name], err_msg=name)
+
+
+def interrupted(job, root, step=20):
+    with pytest.raises(InterruptedRunError, match="saved"):
+        run_job(job, root, progress=StopAt(step), checkpoint_seconds=0)
+    return root / job.folder
+
+
+def test_a_run_folder_holds_what_was_run_measured_and_learnt(tmp_path):
+    job = small_job("rwf")
+    folder = run_job(job, tmp_path, progress=QUIET)
+    assert sorted(p.name for p in folder.iterdir() if not p.name.startswith(".")) == [
+        "environment.json", "metrics.jsonl", "recipe.json", "summary.json", "weights.safetensors",
+    ]
+    run = record.read_run(folder)
+    assert run.job == job
+    assert run.environment["matmul"] == "highest"
+    assert {"jax", "commit", "device", "precision", "source", "data"} <= run.environment.keys()
+    assert run.curves["rel_l2"].shape == (4, 2)
+    np.testing.assert_allclose(run.summary["final"]["rel_l2"], run.curves["rel_l2"][-1], rtol=1e-6)
+    net, task = run.net(1), run.task(1)
+    import rwf
+
+    measured = float(task.metrics(rwf.materialize(net))["rel_l2"])
+    np.testing.assert_allclose(measured, run.curves["rel_l2"][-1][1], rtol=1e-4)
+
+
+def test_no_file_of_a_run_is_pickled_and_none_names_this_machine(tmp_path):
+    folder = run_job(small_job("plain"), tmp_path, progress=QUIET)
+    for path in folder.iterdir():
+        content = path.read_bytes()
+        assert not content.startswith(b"\x80")
+        assert str(tmp_path).encode() not in content
+
+
+def test_a_complete_run_is_not_run_again(tmp_path):
+    job = small_job("plain")
+    folder = run_job(job, tmp_path, progress=QUIET)
+    before = (folder / "summary.json").stat().st_mtime_ns
+    stop = StopAt(-1)
+    assert run_job(job, tmp_path, progress=stop) == folder
+    assert (folder / "summary.json").stat().st_mtime_ns == before
+    assert "done before" in stop.notes[0]
+
+
+@pytest.mark.parametrize("name", ["plain", "aa", "wn", "rwf"])
+def test_resume_equals_uninterrupted(tmp_path, name):
+    job = small_job(name)
+    folder = interrupted(job, tmp_path / "a")
+    assert not record.is_complete(folder)
+    run_job(job, tmp_path / "a", progress=QUIET, resume=True)
+    whole = run_job(job, tmp_path / "b", progress=QUIET)
+    assert_same_result(folder, whole)
+    assert not (folder / "checkpoints").exists()
+
+
+def test_an_unfinished_run_is_neither_continued_nor_lost_unasked(tmp_path):
+    job = small_job("plain")
+    folder = interrupted(job, tmp_path)
+    with pytest.raises(UnfinishedRunError, match="--resume"):
+        run_job(job, tmp_path, progress=QUIET)
+    assert record._checkpoints(folder)
+    run_job(job, tmp_path, progress=QUIET, fresh=True)
+    assert record.is_complete(folder)
+
+
+@pytest.mark.parametrize("damage", ["torn", "tampered", "empty"])
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(tmp_path, damage):
+    job = small_job("rwf")
+    folder = interrupted(job, tmp_path / "a", step=30)
+    older, newest = record._checkpoints(folder)
+    content = bytearray(newest.read_bytes())
+    if damage == "torn":
+        content = content[: len(content) // 2]
+    elif damage == "empty":
+        content = b""
+    else:
+        content[-1] ^= 1
+    newest.write_bytes(content)
+    stop = StopAt(-1)
+    run_job(job, tmp_path / "a", progress=stop, resume=True)
+    assert any(newest.name in note and "before it is used" in note for note in stop.notes)
+    assert any("continues at step 20" in note for note in stop.notes)
+    assert older.name == "step-000000020.safetensors"
+    assert_same_result(folder, run_job(job, tmp_path / "b", progress=QUIET))
+
+
+def test_a_checkpoint_of_another_recipe_is_refused(tmp_path):
+    job = small_job("rwf")
+    folder = interrupted(job, tmp_path)
+    for path in record._checkpoints(folder):
+        named, metadata = read_tensors(path)
+        write_tensors(path, named, metadata | {"job": "another"})
+    stop = StopAt(-1)
+    run_job(job, tmp_path, progress=stop, resume=True)
+    assert any("another recipe" in note for note in stop.notes)
+    assert any("starts anew" in note for note in stop.notes)
+
+
+def test_a_torn_line_of_the_log_is_dropped_on_resume(tmp_path):
+    job = small_job("plain")
+    folder = interrupted(job, tmp_path / "a")
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 30, "lo')
+    run_job(job, tmp_path / "a", progress=QUIET, resume=True)
+    assert [line["step"] for line in record.read_metrics(folder)] == [10, 20, 30, 40]
+
+
+def test_tensors_are_refused_when_a_byte_or_the_metadata_was_changed(tmp_path):
+    path = tmp_path / "x.safetensors"
+    write_tensors(path, {"a": np.arange(3.0)}, {"job": "1"})
+    named, metadata = read_tensors(path)
+    np.testing.assert_array_equal(named["a"], np.arange(3.0))
+    assert metadata == {"job": "1"}
+    path.write_bytes(path.read_bytes().replace(b'"job":"1"', b'"job":"2"'))
+    with pytest.raises(DamagedFileError, match="digest"):
+        read_tensors(path)
+
+
+def test_a_second_process_is_kept_out_of_a_run_folder(tmp_path):
+    job = small_job("plain")
+    with record.locked(tmp_path / job.folder), pytest.raises(RuntimeError, match="Another process"):
+        run_job(job, tmp_path, progress=QUIET)
+
+
+def test_a_divergence_is_recorded_and_said(tmp_path):
+    job = small_job("plain", grid={"optim.lr": (1e-2, 1e30)}, seeds=1)
+    stop = StopAt(-1)
+    run = record.read_run(run_job(job, tmp_path, progress=stop))
+    assert run.summary["diverged"] == [None, 10]
+    assert run.summary["final"]["loss"][1] is None
+    assert any("diverged before step 10" in note for note in stop.notes)
+    assert "NaN" not in (run.folder / "metrics.jsonl").read_text()
+
+
+LONG = """
+from small import SMALL
+from rwf.spec import with_values
+RECIPES = {"long": with_values(SMALL, {"name": "long", "steps": 40_000, "log_every": 100})}
+"""
+
+
+def start_cli(tmp_path, *words):
+    (tmp_path / "long.py").write_text(LONG)
+    command = [sys.executable, "-m", "rwf", "run", str(tmp_path / "long.py"), "--parametrization", "rwf"]
+    command += ["--checkpoint-seconds", "0", "--no-report", *words]
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_checkpoint(root, process):
+    end = time.monotonic() + 120
+    while time.monotonic() < end and process.poll() is None:
+        if list(root.glob("**/step-*.safetensors")):
+            return
+        time.sleep(0.02)
+    raise AssertionError(process.communicate())
+
+
+@pytest.mark.slow
+def test_kill_9_in_the_middle_then_resume_gives_the_same_bits(tmp_path):
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    for pause in (0.0, 0.15):
+        process = start_cli(tmp_path, "--out", str(killed), "--resume")
+        wait_for_checkpoint(killed, process)
+        time.sleep(pause)
+        process.kill()
+        process.communicate()
+        assert not list(killed.glob("**/summary.json"))
+    final, reference = (
+        start_cli(tmp_path, "--out", str(killed), "--resume"),
+        start_cli(tmp_path, "--out", str(whole)),
+    )
+    errors = [process.communicate(timeout=200)[1] for process in (final, reference)]
+    assert final.returncode == reference.returncode == 0, errors
+    assert "continues at step" in errors[0]
+    folders = [next(root.glob("**/summary.json")).parent for root in (killed, whole)]
+    a, b = weights(folders[0]), weights(folders[1])
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+    steps = [json.loads(line)["step"] for line in (folders[0] / "metrics.jsonl").read_text().splitlines()]
+    assert steps == list(range(100, 40_001, 100))
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_and_says_how_to_resume(tmp_path):
+    process = start_cli(tmp_path, "--out", str(tmp_path / "runs"))
+    wait_for_checkpoint(tmp_path / "runs", process)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Continue with: rwf run" in error
+    assert error.rstrip().endswith("--resume")
+    assert list((tmp_path / "runs").glob("**/step-*.safetensors"))
+
+
+def test_jobs_of_different_settings_have_different_folders():
+    jobs = [small_job("rwf"), small_job("plain"), small_job("rwf", optim__lr=0.1), small_job("rwf", seeds=3)]
+    assert len({job.folder for job in jobs}) == 4
+    assert isinstance(jobs[0], Job)
+    # what a parametrization does not use does not make it another experiment
+    assert small_job("plain", rwf__mean=2.0).experiment == small_job("plain").experiment
