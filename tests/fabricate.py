@@ -28,10 +28,10 @@ ENVIRONMENT = {
 LOOKS = 12
 
 
-def job(parametrization="rwf", *, seeds=3, first_seed=0, quick=False, changes=None, **options):
-    """A job of the 1D regression."""
+def job(parametrization="rwf", *, seeds=3, first_seed=0, quick=None, changes=None, **options):
+    """A job of the 1D regression; `quick` is what a quick setting changes, `True` for the task's own."""
     base = RECIPES["regression-1d"]
-    quick = QUICK["regression-1d"] if quick else {}
+    quick = QUICK["regression-1d"] if quick is True else quick or {}
     settings = {**quick, **(changes or {}), "seeds": seeds, "first_seed": first_seed}
     return Job(with_values(base, settings), parametrization, base, quick, **options)
 
@@ -48,14 +48,16 @@ def run_folder(
     environment=None,
     time=None,
 ):
-    """Writes a complete run folder whose members end at these errors; `diverged` holds steps by member."""
+    """Writes a complete run folder whose members end at these errors; `diverged` holds steps by member.
+
+    The weights are those of initialization, or none at all, as where a folder was copied without them.
+    """
     folder = root / made.folder
     members, steps = made.members(), made.recipe.steps
     final = np.broadcast_to(np.asarray(rel_l2, float), len(members["seed"]))
     diverged = diverged or {}
     write_job(folder, made, {**ENVIRONMENT, **(environment or {})})
     append_metrics(folder, _lines(final, steps, diverged))
-    nets = _nets(made) if weights else {}
     summary = {
         "steps": steps,
         "members": len(final),
@@ -66,7 +68,9 @@ def run_folder(
         "diverged": [diverged.get(i) for i in range(len(final))],
         "tuning": tuning,
     }
-    write_result(folder, nets, summary)
+    write_result(folder, _nets(made) if weights else {}, summary)
+    if not weights:
+        (folder / "weights.safetensors").unlink()
     if time is not None:
         os.utime(folder / "summary.json", (time, time))
     return read_run(folder)

@@ -28,9 +28,7 @@ NETS = {
     "modified-mlp": lambda enc, key, dtype: nets.ModifiedMLP.create(
         enc, 3, depth=3, width=16, activation=jnp.tanh, key=key, dtype=dtype
     ),
-    "siren": lambda enc, key, dtype: nets.Siren.create(
-        enc, 3, depth=3, width=16, omega=5.0, key=key, dtype=dtype
-    ),
+    "siren": lambda enc, key, dtype: nets.Siren.create(enc, 3, depth=3, width=16, omega=5.0, key=key, dtype=dtype),
 }
 
 
@@ -97,17 +95,13 @@ def trained(tree, seed=2, size=0.3):
 
 def as_dtype(tree, dtype):
     """The tree with its arrays in another dtype; call it within `precision(dtype)`."""
-    return jax.tree.map(
-        lambda leaf: jnp.asarray(np.asarray(leaf).astype(dtype)) if is_array(leaf) else leaf, tree
-    )
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf).astype(dtype)) if is_array(leaf) else leaf, tree)
 
 
 def distance(a, b):
     """The largest difference of two trees' arrays, relative to the largest value of the second."""
     pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return max(
-        _distance(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in pairs if is_array(x)
-    )
+    return max(_distance(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in pairs if is_array(x))
 
 
 def _distance(x, y):

@@ -24,9 +24,7 @@ def reparametrized(name, net="mlp", encoding="identity", **options):
 
 def small_net(name, **options):
     """One hidden layer: the kernel compiles a program for each leaf."""
-    net = nets.MLP.create(
-        encode.Identity(2), 3, depth=1, width=16, activation=jnp.tanh, key=jax.random.key(0)
-    )
+    net = nets.MLP.create(encode.Identity(2), 3, depth=1, width=16, activation=jnp.tanh, key=jax.random.key(0))
     return rwf.reparametrize(net, name, key=jax.random.key(2), **options)
 
 
@@ -126,9 +124,7 @@ def test_the_weights_are_those_that_the_net_computes_with(name):
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize(
-    "view", [lambda net: net, rwf.materialize, rwf.fold], ids=["itself", "materialized", "folded"]
-)
+@pytest.mark.parametrize("view", [lambda net: net, rwf.materialize, rwf.fold], ids=["itself", "materialized", "folded"])
 def test_frozen_frequencies_are_no_weights_in_any_view_of_a_net(encoding, view):
     net = make_net("siren", encoding)
     expected = [layer.weight.shape for layer in (*net.layers, net.output)]

@@ -80,9 +80,7 @@ def test_gaussian_scales_can_be_swept_in_one_program():
 def test_gaussian_keeps_its_dtype_when_the_scale_is_an_array(dtype):
     with precision(dtype):
         scale = jnp.array(3.0)
-        create = functools.partial(
-            encode.Gaussian.create, 2, frequencies=4, key=jax.random.key(0), dtype=dtype
-        )
+        create = functools.partial(encode.Gaussian.create, 2, frequencies=4, key=jax.random.key(0), dtype=dtype)
         assert eqx.filter_eval_shape(create, scale=scale).frequencies.value.dtype == dtype
 
 
@@ -97,9 +95,7 @@ def test_periodic_is_the_papers_advection_embedding():
 def test_periodic_functions_repeat_with_all_their_derivatives(periods):
     with precision(jnp.float64):
         value = lambda point: jnp.sum(jnp.tanh(encode.Periodic(periods)(point)))  # noqa: E731
-        orders = jax.jit(
-            jax.vmap(lambda point: (value(point), jax.grad(value)(point), jax.hessian(value)(point)))
-        )
+        orders = jax.jit(jax.vmap(lambda point: (value(point), jax.grad(value)(point), jax.hessian(value)(point))))
         x = points(dtype=jnp.float64)
         for here, there in zip(orders(x), orders(x + jnp.asarray(periods)), strict=True):
             np.testing.assert_allclose(here, there, atol=1e-10)
@@ -115,9 +111,7 @@ def test_identity_changes_nothing():
     np.testing.assert_array_equal(make("identity")(points()), points())
 
 
-@pytest.mark.parametrize(
-    ("name", "count"), [("identity", 2), ("positional", 32), ("gaussian", 16), ("periodic", 3)]
-)
+@pytest.mark.parametrize(("name", "count"), [("identity", 2), ("positional", 32), ("gaussian", 16), ("periodic", 3)])
 def test_number_of_features(name, count):
     assert make(name).features == count
 
@@ -135,9 +129,7 @@ def test_leading_axes_are_the_batch(name, batch):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_features_have_the_dtype_of_the_points(name, dtype):
     with precision(dtype):
-        features = jax.eval_shape(
-            lambda key: ENCODINGS[name](key, dtype)(jnp.zeros((3, 2), dtype)), jax.random.key(0)
-        )
+        features = jax.eval_shape(lambda key: ENCODINGS[name](key, dtype)(jnp.zeros((3, 2), dtype)), jax.random.key(0))
         assert features.dtype == dtype
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small import small_job
 
 from rwf import record
 from rwf.job import Job
 from rwf.progress import Progress
 from rwf.run import InterruptedRunError, UnfinishedRunError, run_job
 from rwf.tensors import DamagedFileError, read_tensors, write_tensors
+from small import small_job
 
 QUIET = Progress(quiet=True)
 
@@ -57,7 +57,7 @@ def assert_same_result(first, second):
 
 def interrupted(job, root, step=20):
     with pytest.raises(InterruptedRunError, match="saved"):
-        run_job(job, root, progress=StopAt(step), checkpoint_seconds=0)
+        run_job(job, root, progress=StopAt(step), checkpoint_seconds=0.0)
     return root / job.folder
 
 
@@ -65,7 +65,11 @@ def test_a_run_folder_holds_what_was_run_measured_and_learnt(tmp_path):
     job = small_job("rwf")
     folder = run_job(job, tmp_path, progress=QUIET)
     assert sorted(p.name for p in folder.iterdir() if not p.name.startswith(".")) == [
-        "environment.json", "metrics.jsonl", "recipe.json", "summary.json", "weights.safetensors",
+        "environment.json",
+        "metrics.jsonl",
+        "recipe.json",
+        "summary.json",
+        "weights.safetensors",
     ]
     run = record.read_run(folder)
     assert run.job == job

@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import PARAMETRIZATIONS
-from small import small_job, train_all
 
 import rwf
+from helpers import PARAMETRIZATIONS
 from rwf import build, train
 from rwf.recipe import Adam, Gaussian
 from rwf.tree import trainable
+from small import small_job, train_all
 
 
 def leaves(state, member=None):

@@ -78,7 +78,7 @@ def is_kernel(path, _):
 # ------------------------------------------------------------------------- the function is kept
 
 
-def check_kept(net, name, dtype, encoding="identity"):
+def check_kept(net, name, dtype):
     """Reparametrized, a net computes what it computed before, from the same weights to rounding."""
     with precision(dtype):
         net, x = as_dtype(net, dtype), points(dtype=dtype)
@@ -90,20 +90,24 @@ def check_kept(net, name, dtype, encoding="identity"):
         assert distance(after, before) < ROUNDING[dtype]
 
 
-@pytest.mark.parametrize("state", ["fresh", "trained"])
+@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("name", PARAMETRIZATIONS)
+def test_a_parametrization_keeps_the_function(name, net):
+    check_kept(make_net(net), name, jnp.float32)
+
+
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("name", PARAMETRIZATIONS)
-def test_a_parametrization_keeps_the_function(name, net, encoding, state):
-    model = make_net(net, encoding)
-    check_kept(model if state == "fresh" else trained(model), name, jnp.float32)
+def test_a_parametrization_keeps_the_function_of_a_trained_model(name, net, encoding):
+    check_kept(trained(make_net(net, encoding), size=0.1), name, jnp.float32)
 
 
 @pytest.mark.parametrize("dtype", DTYPES[1:])
 @pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("name", PARAMETRIZATIONS)
 def test_a_parametrization_keeps_the_function_in_any_dtype(name, net, dtype):
-    check_kept(trained(make_net(net)), name, dtype)
+    check_kept(trained(make_net(net), size=0.1), name, dtype)
 
 
 @pytest.mark.parametrize("trains", ["scale", "log", "nothing"])
@@ -118,7 +122,8 @@ def test_any_factorization_keeps_the_function(mean, stddev, trains):
 def test_a_parametrization_keeps_the_function_of_an_equinox_model(name):
     net, x = trained(equinox_mlp()), points()
     model = rwf.reparametrize(net, name, key=KEY)
-    assert distance(jax.vmap(rwf.materialize(model))(x), jax.vmap(net)(x)) < 2e-6
+    values = eqx.filter_jit(lambda model, x: jax.vmap(rwf.materialize(model))(x))
+    assert distance(values(model, x), values(net, x)) < 2e-6
 
 
 def test_equinox_weights_are_scaled_along_their_first_axis():
@@ -133,13 +138,9 @@ def test_equinox_weights_are_scaled_along_their_first_axis():
     ("shape", "axis", "scale"),
     [
         ((2, 4), -1, (4,)),
-        ((2, 4), 1, (4,)),
         ((2, 4), 0, (2,)),
-        ((2, 4), -2, (2,)),
         ((5, 2, 3), (-2, -1), (2, 3)),
-        ((5, 2, 3), (1, 2), (2, 3)),
         ((2, 5, 3), (0, -1), (2, 3)),
-        ((2, 5, 3), -1, (3,)),
     ],
 )
 def test_raw_trees_are_scaled_along_the_axes_named(shape, axis, scale):
@@ -172,7 +173,7 @@ def test_numpy_weights_are_weights():
 def test_biases_and_constants_stay_as_they_are():
     net = make_net("siren", "gaussian")
     model = rwf.factorize(net, key=KEY)
-    assert model.encode is net.encode
+    assert model.encode.frequencies is net.encode.frequencies
     assert model.omega is net.omega
     assert all(new.bias is old.bias for new, old in zip(model.layers, net.layers, strict=True))
 
@@ -188,17 +189,16 @@ def test_the_model_given_is_not_changed(name):
 # ------------------------------------------------------------------------- fold
 
 
-@pytest.mark.parametrize("encoding", ["identity", "gaussian"])
 @pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("name", NODES)
-def test_fold_gives_back_the_structure_and_the_bits_of_training(name, net, encoding):
-    original, model = make_net(net, encoding), with_node(name, net, encoding)
+def test_fold_gives_back_the_structure_and_the_bits_of_training(name, net):
+    original, model = make_net(net, "gaussian"), with_node(name, net, "gaussian")
     folded = rwf.fold(model)
     assert jax.tree.structure(folded) == jax.tree.structure(original)
     assert not list(nodes(folded))
     assert eqx.tree_equal(rwf.materialize(folded), jax.jit(rwf.materialize)(model))
     frozen = [leaf for leaf in jax.tree.leaves(folded, is_leaf=_is_frozen) if _is_frozen(leaf)]
-    assert len(frozen) == (net == "siren") + (encoding == "gaussian")
+    assert len(frozen) == (2 if net == "siren" else 1)
 
 
 def _is_frozen(value):
@@ -260,13 +260,13 @@ def test_fold_keeps_leaves_that_are_no_arrays(name):
     assert distance(folded, model) < 4e-7
 
 
-SIZES = st.sampled_from([1, 2, 3])
+SIZES = st.sampled_from([1, 3])
 
 
 @st.composite
 def weights(draw):
-    """A weight of two to four axes, not all of which are outputs."""
-    shape = draw(st.lists(SIZES, min_size=2, max_size=4))
+    """A weight of two or three axes, not all of which are outputs."""
+    shape = draw(st.lists(SIZES, min_size=2, max_size=3))
     axes = draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, max_size=len(shape) - 1, unique=True))
     signs = draw(st.lists(st.booleans(), min_size=len(axes), max_size=len(axes)))
     axis = tuple(a - len(shape) if negative else a for a, negative in zip(axes, signs, strict=True))
@@ -277,7 +277,7 @@ def weights(draw):
 @hypothesis.given(
     weights(), st.floats(-3, 3), st.floats(0, 1), st.sampled_from(["scale", "log", "nothing"]), st.booleans()
 )
-@hypothesis.settings(max_examples=20, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=8, deadline=None, derandomize=True)
 def test_factorize_then_fold_is_the_identity(weight, mean, stddev, trains, normalized):
     weight, axis, units = weight
     settings = {"where": lambda path, _: True, "axis": axis}
@@ -297,11 +297,11 @@ def test_factorize_then_fold_is_the_identity(weight, mean, stddev, trains, norma
 # ------------------------------------------------------------------------- what is trained
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("encoding", ["positional", "gaussian"])
 @pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("name", ["plain", *NODES])
 def test_trainable_is_every_array_outside_a_constant(name, net, encoding):
-    model = make_net(net, encoding) if name == "plain" else with_node(name, net, encoding)
+    model = make_net(net, encoding) if name == "plain" else NODES[name](make_net(net, encoding), KEY)
     mask = rwf.trainable(model)
     assert jax.tree.structure(mask) == jax.tree.structure(model)
     paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(model)]
@@ -330,7 +330,7 @@ def test_trainable_leaves_out_what_is_no_floating_point_array():
     assert mask["c"] == Frozen(False)
 
 
-@pytest.mark.parametrize("name", ["plain", *NODES])
+@pytest.mark.parametrize("name", ["plain", "aa", "wn", "rwf-frozen"])
 def test_constants_have_no_gradient_and_all_else_has_one(name):
     """Also for those who differentiate the whole tree."""
     model = make_net("siren", "gaussian") if name == "plain" else with_node(name, "siren", "gaussian")
@@ -349,33 +349,49 @@ def test_constants_of_a_plain_model_have_no_gradient_without_materialize():
 # ------------------------------------------------------------------------- transformations
 
 
-@pytest.mark.parametrize("net", NETS)
-@pytest.mark.parametrize("name", PARAMETRIZATIONS)
-def test_models_are_created_called_and_sliced_under_vmap(name, net):
-    """Stacked by creation under vmap, a member computes what it computes alone."""
+def check_stacked(models, member):
+    """Stacked models compute, materialized under vmap or before it, what a member computes alone."""
 
+    @jax.jit
+    def values(models, x):
+        inside = jax.vmap(lambda model: rwf.materialize(model)(x))(models)
+        outside = jax.vmap(lambda model: model(x))(rwf.materialize(models))
+        return inside, outside
+
+    inside, outside = values(models, points())
+    alone = apply(jax.tree.map(lambda leaf: leaf[member], models), points())
+    assert inside.shape == (2, 7, 3)
+    assert distance(outside, inside) < 1e-5
+    assert distance(alone, inside[member]) < 1e-5
+    assert np.abs(np.asarray(inside[0] - inside[1])).max() > 1e-3
+
+
+def test_models_are_created_and_factorized_under_vmap():
     def create(key):
         key_net, key_scale = jax.random.split(key)
-        encoding = ENCODINGS["gaussian"](key_net, jnp.float32)
-        return rwf.reparametrize(NETS[net](encoding, key_net, jnp.float32), name, key=key_scale)
+        return rwf.factorize(rwf.nets.glorot(2, 3, key=key_net), key=key_scale)
 
-    stacked = jax.jit(jax.vmap(create))(jax.random.split(KEY, 3))
-    values = jax.jit(jax.vmap(lambda model, x: rwf.materialize(model)(x), in_axes=(0, None)))(
-        stacked, points()
-    )
-    outside = jax.jit(lambda models, x: jax.vmap(lambda m: m(x))(rwf.materialize(models)))(stacked, points())
-    assert values.shape == (3, 7, 3)
-    assert distance(outside, values) < 1e-5
-    assert distance(apply(jax.tree.map(lambda leaf: leaf[1], stacked), points()), values[1]) < 1e-5
-    assert np.abs(np.asarray(values[0] - values[1])).max() > 1e-3
-    assert jax.tree.structure(rwf.fold(stacked)) == jax.tree.structure(rwf.fold(create(KEY)))
+    models = jax.jit(jax.vmap(create))(jax.random.split(KEY, 2))
+    assert models.weight.direction.shape == (2, 2, 3)
+    assert models.weight.scale.shape == (2, 3)
+    check_stacked(models, 1)
 
 
-@pytest.mark.parametrize("name", ["plain", *NODES])
+@pytest.mark.parametrize(("name", "net"), [("aa", "mlp"), ("wn", "mlp"), ("rwf", "mlp"), ("rwf", "siren")])
+def test_stacked_models_are_parametrized_folded_and_called_under_vmap(name, net):
+    plain = [trained(make_net(net, "gaussian"), seed=seed, size=0.1) for seed in (0, 1)]
+    stacked = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *plain)
+    parametrize = jax.jit(jax.vmap(lambda net, key: rwf.reparametrize(net, name, key=key)))
+    models = parametrize(stacked, jax.random.split(KEY, 2))
+    check_stacked(models, 1)
+    assert jax.tree.structure(rwf.fold(models)) == jax.tree.structure(plain[0])
+    assert distance(rwf.fold(models), stacked) < 5e-7
+
+
+@pytest.mark.parametrize("name", NODES)
 def test_training_is_the_same_in_a_scan_and_in_a_loop(name):
     """jit, grad, partition by `trainable` and lax.scan together; the loss falls."""
-    net = make_net("mlp", "gaussian")
-    model, x = net if name == "plain" else NODES[name](net, KEY), points()
+    model, x = NODES[name](make_net("mlp", "gaussian"), KEY), points()
     parameters, constants = eqx.partition(model, rwf.trainable(model))
 
     def loss(parameters):
@@ -394,10 +410,9 @@ def test_training_is_the_same_in_a_scan_and_in_a_loop(name):
     assert jax.tree.structure(eqx.combine(scanned, constants)) == jax.tree.structure(model)
 
 
-@pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("name", NODES)
-def test_jit_computes_what_eager_computes(name, net):
-    model, x = with_node(name, net), points()
+def test_jit_computes_what_eager_computes(name):
+    model, x = with_node(name, "siren"), points()
     assert distance(apply(model, x), rwf.materialize(model)(x)) < 1e-5
 
 
@@ -514,9 +529,7 @@ def test_reparametrize_passes_the_factorization_on():
 @pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("name", NODES)
 def test_calling_a_model_that_is_not_materialized_says_what_to_write(name, net):
-    with pytest.raises(
-        NotMaterializedError, match=r"write `rwf\.materialize\(model\)\(x\)` instead of `model\(x\)`"
-    ):
+    with pytest.raises(NotMaterializedError, match=r"write `rwf\.materialize\(model\)\(x\)` instead of `model\(x\)`"):
         with_node(name, net)(points())
 
 
@@ -542,9 +555,7 @@ def test_weights_that_are_not_finite_are_refused(name, value):
 
 @pytest.mark.parametrize("name", NODES)
 def test_weights_of_the_wrong_rank_are_refused(name):
-    with pytest.raises(
-        ValueError, match=r"weight at 'layers\.1' has shape \(16,\); .*at least one input axis"
-    ):
+    with pytest.raises(ValueError, match=r"weight at 'layers\.1' has shape \(16,\); .*at least one input axis"):
         NODES[name](spoil(jnp.ones(16)), KEY)
 
 
@@ -576,17 +587,13 @@ def test_a_raw_tree_is_not_parametrized_twice():
 def test_units_of_zeros_cannot_be_normalized():
     weight = np.array(make_net().layers[1].weight)
     weight[:, [2, 5]] = 0
-    with pytest.raises(
-        ValueError, match=r"At 'layers\.1': .*output units \[2, 5\] have weights that are all zero"
-    ):
+    with pytest.raises(ValueError, match=r"At 'layers\.1': .*output units \[2, 5\] have weights that are all zero"):
         rwf.normalize(spoil(jnp.asarray(weight)))
 
 
 @pytest.mark.parametrize("mean", [100.0, -200.0])
 def test_scales_out_of_range_are_refused_by_name(mean):
-    with pytest.raises(
-        ValueError, match=rf"At 'layers\.0': exp\(N\({mean}, 0\.1\)\) leaves the range of float32"
-    ):
+    with pytest.raises(ValueError, match=rf"At 'layers\.0': exp\(N\({mean}, 0\.1\)\) leaves the range of float32"):
         rwf.factorize(make_net(), key=KEY, mean=mean)
 
 
@@ -597,11 +604,9 @@ def test_negative_stddevs_are_refused():
 
 @pytest.mark.parametrize("verb", [rwf.normalize, functools.partial(rwf.factorize, key=KEY)])
 def test_a_raw_tree_needs_where_and_axis(verb):
-    with pytest.raises(
-        ValueError, match=r"dict holds no dense layer .*Its arrays are: first\.bias, first\.kernel"
-    ):
+    with pytest.raises(ValueError, match=r"dict holds no dense layer .*Its arrays are: first\.bias, first\.kernel"):
         verb(raw())
-    with pytest.raises(ValueError, match="`axis` is for raw pytrees.* choose the leaves too"):
+    with pytest.raises(ValueError, match=r"`axis` is for raw pytrees.* choose the leaves too"):
         verb(raw(), axis=-1)
     with pytest.raises(ValueError, match=r"`where` chose no dense layer.* pass `axis` too.*second\.kernel"):
         verb(raw(), where=is_kernel)
@@ -621,9 +626,7 @@ def test_a_raw_tree_needs_where_to_be_adapted():
 @pytest.mark.parametrize("axis", [2, -3, (0, 5)])
 def test_axes_that_a_weight_does_not_have_are_refused(axis):
     tree = {"kernel": jnp.ones((2, 3, 4))} if isinstance(axis, tuple) else {"kernel": jnp.ones((2, 3))}
-    with pytest.raises(
-        ValueError, match=r"weight at 'kernel' .* is none of its axes\. Count the output axes"
-    ):
+    with pytest.raises(ValueError, match=r"weight at 'kernel' .* is none of its axes\. Count the output axes"):
         rwf.factorize(tree, key=KEY, where=is_kernel, axis=axis)
 
 
@@ -650,9 +653,7 @@ def test_choosing_the_last_layer_and_leaving_it_out_is_refused():
 
 @pytest.mark.parametrize("name", NODES)
 def test_tied_weights_are_refused(name):
-    with pytest.raises(
-        ValueError, match=r"weight at 'layers\.1' is the same array as another .*eqx\.nn\.Shared"
-    ):
+    with pytest.raises(ValueError, match=r"weight at 'layers\.1' is the same array as another .*eqx\.nn\.Shared"):
         NODES[name](spoil(make_net().layers[2].weight), KEY)
 
 
@@ -668,9 +669,7 @@ def test_tied_weights_can_be_left_out():
 def test_an_unknown_parametrization_is_refused(wrong, hint):
     with pytest.raises(ValueError, match="No parametrization is called") as error:
         rwf.reparametrize(make_net(), wrong, key=KEY)
-    assert (
-        str(error.value) == f"No parametrization is called {wrong!r}.{hint} Choose from: plain, aa, wn, rwf."
-    )
+    assert str(error.value) == f"No parametrization is called {wrong!r}.{hint} Choose from: plain, aa, wn, rwf."
 
 
 def test_values_are_not_checked_under_jit():

@@ -72,6 +72,7 @@ class ReportOptions:
     runs: tyro.conf.Positional[tuple[Path, ...]]  # run folders, folders of them, or files of results/
     json: bool = False  # print the rows as a JSON array and write nothing
     markdown: Path | None = None  # write the tables as Markdown too
+    figures: Path | None = None  # write the figures as PNG files to this folder too
     out: Path = Path("runs/report.html")  # the HTML report
 
 
@@ -199,6 +200,9 @@ def report(words: list[str]) -> int:
         options.markdown.parent.mkdir(parents=True, exist_ok=True)
         options.markdown.write_text(reports.markdown(records))
         print(f"tables: {options.markdown}")
+    if options.figures:
+        for path in reports.save_figures(records, options.figures):
+            print(f"figure: {path}")
     print(f"report: {reports.write_report(records, options.out)}")
     return 0
 

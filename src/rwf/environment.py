@@ -35,7 +35,7 @@ def environment(precision: str) -> dict[str, Any]:
         "devices": jax.device_count(),
         "precision": precision,
         "matmul": resolve(precision, jax.default_backend()),
-        "x64": bool(jax.config.jax_enable_x64),
+        "x64": jax.dtypes.canonicalize_dtype(float) == "float64",
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
     }
 

@@ -1,7 +1,7 @@
 """Which jobs a command means, and running them one after the other."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ def study_jobs(study: Study, *, quick: bool, changes: Mapping[str, Any]) -> Iter
             yield from ((job, True) for job in jobs)
 
 
-def execute(jobs: Iterator[tuple[Job, bool]], run: RunJob) -> list[Path]:
+def execute(jobs: Iterable[tuple[Job, bool]], run: RunJob) -> list[Path]:
     """Runs jobs, tuning first where that is asked; returns all run folders, those of the tuning included."""
     folders: list[Path] = []
 

@@ -112,9 +112,7 @@ class ModifiedMLP(NetSpec):
         from rwf import nets
 
         sigma = nets.activation(self.activation)
-        return nets.ModifiedMLP.create(
-            encode, outputs, depth=self.depth, width=self.width, activation=sigma, key=key
-        )
+        return nets.ModifiedMLP.create(encode, outputs, depth=self.depth, width=self.width, activation=sigma, key=key)
 
 
 @dataclass(frozen=True)

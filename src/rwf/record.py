@@ -1,11 +1,11 @@
 """The run folder: what a run was, what it measured and what it learnt. Everything downstream reads it.
 
-    recipe.json          the job: recipe, parametrization, members, hash
-    environment.json     versions, commit, device, precision
-    metrics.jsonl        one line for each look at the metrics, a value a member
-    weights.safetensors  the trained nets, members stacked along the first axis
-    summary.json         final metrics, rate, divergence; written last: a folder that has it is complete
-    checkpoints/         the last two states of an unfinished run
+recipe.json          the job: recipe, parametrization, members, hash
+environment.json     versions, commit, device, precision
+metrics.jsonl        one line for each look at the metrics, a value a member
+weights.safetensors  the trained nets, members stacked along the first axis
+summary.json         final metrics, rate, divergence; written last: a folder that has it is complete
+checkpoints/         the last two states of an unfinished run
 """
 
 import fcntl

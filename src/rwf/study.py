@@ -10,7 +10,8 @@ class Study:
     """Which runs a case of the paper needs: its recipes under all four parametrizations, and what is beside them.
 
     **Arguments:** `ablations`: changes of the recipe, each run with RWF alone; `grid`: numeric settings whose
-    product is one program of RWF members, over `grid_seeds` seeds at most; `tune_lr`: whether learning-rate-tuned rows are added.
+    product is one program of RWF members, over `grid_seeds` seeds at most; `tune_lr`: whether rows with tuned
+    learning rates are added.
     """
 
     recipes: tuple[str, ...]

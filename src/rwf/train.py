@@ -92,9 +92,7 @@ def _over_members(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _program(job: Job, looks: int, shared: bool) -> Callable[..., tuple[State, dict[str, Array]]]:
-    def member_program(
-        state: State, member: Mapping[str, Array], task: Task
-    ) -> tuple[State, dict[str, Array]]:
+    def member_program(state: State, member: Mapping[str, Array], task: Task) -> tuple[State, dict[str, Array]]:
         step = _training_step(job, member, task)
 
         def look(state: State, _: None) -> tuple[State, dict[str, Array]]:

@@ -9,7 +9,8 @@ Works on any pytree: an Equinox module, a dictionary of parameters. Imports only
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -156,7 +157,8 @@ def nodes(tree: Any) -> Iterator[tuple[str, Node]]:
             yield path, leaf
 
 
-class Site(NamedTuple):
+@dataclass(frozen=True)
+class Site:
     """A place where a parametrization goes: a layer, or in a raw pytree the weight itself."""
 
     path: str
@@ -177,9 +179,7 @@ def _fold_node(node: Node) -> Any:
     # Only arrays go through jit: a layer may hold other leaves too, such as its activation.
     arrays = _materialize_arrays(jax.tree.map(lambda leaf: leaf if _is_array(leaf) else None, node))
     whole = node.materialize()
-    return jax.tree.map(
-        lambda new, old: old if new is None else new, arrays, whole, is_leaf=lambda leaf: leaf is None
-    )
+    return jax.tree.map(lambda new, old: old if new is None else new, arrays, whole, is_leaf=lambda leaf: leaf is None)
 
 
 _materialize_arrays = jax.jit(lambda node: node.materialize())
@@ -282,7 +282,7 @@ def _replace(
             )
     _refuse_tied(model, sites)
     for order, site in enumerate(sites):
-        values[site.index] = build(site._replace(index=order))
+        values[site.index] = build(replace(site, index=order))
     return jax.tree_util.tree_unflatten(treedef, values)
 
 

@@ -22,26 +22,21 @@ def tuned_job(job: Job, run: Callable[[Job], Path]) -> tuple[Job, dict[str, Any]
     The rates are members of one program, on one seed and at most two signals, for as many steps as the job.
     A winner at the edge of the grid widens it.
     """
-    centre = job.recipe.optim.lr
-    tried: dict[float, float] = {}
-    runs: list[str] = []
-    rates = [_step(centre, k) for k in range(-(RATES // 2), RATES // 2 + 1)]
-    for _ in range(WIDENINGS + 1):
-        folder = run(_probe(job, tuple(rates)))
-        tried |= training_losses(read_run(folder))
-        runs.append(folder.name)
-        best, ordered = min(tried, key=lambda rate: tried[rate]), sorted(tried)
-        if best == ordered[0]:
-            rates = [_step(best, -2), _step(best, -1)]
-        elif best == ordered[-1]:
-            rates = [_step(best, 1), _step(best, 2)]
-        else:
+    rates = tuple(_step(job.recipe.optim.lr, k) for k in range(-(RATES // 2), RATES // 2 + 1))
+    folders = [run(_probe(job, rates))]
+    tried = training_losses(read_run(folders[0]))
+    for _ in range(WIDENINGS):
+        wider = _beyond(tried)
+        if not wider:
             break
+        folders.append(run(_probe(job, wider)))
+        tried |= training_losses(read_run(folders[-1]))
+    best = min(tried, key=tried.__getitem__)
     found = {
         "chosen": best,
-        "at_edge": best in (min(tried), max(tried)),
+        "at_edge": bool(_beyond(tried)),
         "losses": {f"{rate:g}": _or_none(tried[rate]) for rate in sorted(tried)},
-        "runs": runs,
+        "runs": [folder.name for folder in folders],
     }
     recipe = with_values(job.recipe, {"optim.lr": best})
     return Job(recipe, job.parametrization, job.base, job.quick, tuned=True), found
@@ -58,6 +53,14 @@ def training_losses(run: Run) -> dict[float, float]:
 def _probe(job: Job, rates: tuple[float, ...]) -> Job:
     recipe = with_values(job.recipe, {"seeds": 1, "signals": job.recipe.signals[:2]})
     return Job(recipe, job.parametrization, job.base, job.quick, {"optim.lr": rates}, purpose="tune")
+
+
+def _beyond(tried: dict[float, float]) -> tuple[float, ...]:
+    """Two rates beyond the best one where that is at an edge of those tried; otherwise none."""
+    best = min(tried, key=tried.__getitem__)
+    if best == min(tried):
+        return _step(best, -2), _step(best, -1)
+    return (_step(best, 1), _step(best, 2)) if best == max(tried) else ()
 
 
 def _step(rate: float, half_decades: int) -> float:

@@ -15,9 +15,7 @@ _SPACES = ("trained", "weights")
 _COLUMNS = 8192  # of a Jacobian, that are held in float64 at a time
 
 
-def ntk(
-    net: Any, points: Float[np.ndarray | Array, "n d"], *, space: str = "trained"
-) -> Float[np.ndarray, "n n"]:
+def ntk(net: Any, points: Float[np.ndarray | Array, "n d"], *, space: str = "trained") -> Float[np.ndarray, "n n"]:
     """The empirical neural tangent kernel of a net at `points` (n, d), in float64.
 
     Gradients are taken for one leaf of the parameters and one output at a time: no array is larger than n

@@ -119,9 +119,7 @@ def factorization_distance(
     for scale in scales:
         common = [np.full(w.shape[1], scale) for w in theta]
         distances.append(_norm(_add(_factors(theta, common), _factors(other, common), -1.0)))
-        residuals += [
-            _norm(s * v - w) / _norm(w) for w, (s, v) in zip(theta, _factors(theta, common), strict=True)
-        ]
+        residuals += [_norm(s * v - w) / _norm(w) for w, (s, v) in zip(theta, _factors(theta, common), strict=True)]
         single = [np.where(np.arange(w.shape[1]) == 0, scale, 1.0) for w in theta]
         alone.append(_norm(_add(_factors(theta, single), _factors(other, single), -1.0)))
     return FactorizationDistance(
@@ -155,9 +153,7 @@ def update_errors(
         w = _numpy(dense_weights(net))
         factors = [node for _, node in nodes(net) if isinstance(node, Factorized)]
         s, v = _numpy(([node.scale for node in factors], [node.direction for node in factors]))
-    matrix, scalar, second = [
-        jax.tree.map(form, s, v, g) for form in (_matrix_form, _scalar_form, _second_order)
-    ]
+    matrix, scalar, second = [jax.tree.map(form, s, v, g) for form in (_matrix_form, _scalar_form, _second_order)]
     rows = []
     for eta, stepped in zip(rates, steps, strict=True):
         first = _add(_add(stepped, w, -1.0), matrix, eta)
@@ -193,8 +189,7 @@ def adam_steps(
         def paths(mean: Array) -> tuple[Array, Array, Array]:
             scale = jnp.exp(mean)
             frozen, trained = [
-                factorize(net, key=key, mean=mean, stddev=0.0, trains=trains)
-                for trains in ("nothing", "scale")
+                factorize(net, key=key, mean=mean, stddev=0.0, trains=trains) for trains in ("nothing", "scale")
             ]
             faster = optax.adam(rate * scale, eps=_EPSILON / scale)
             scaled = optax.partition({"weight": faster, "bias": _adam(rate)}, _kinds)
@@ -211,9 +206,7 @@ def adam_steps(
         return np.linalg.norm(path[:, 1] - path[:, 0], axis=-1) / np.linalg.norm(plain[1] - plain[0])
 
     def difference(path: np.ndarray, other: np.ndarray) -> np.ndarray:
-        return (
-            np.linalg.norm(path - other, axis=-1)[:, -1] / np.linalg.norm(other - plain[0], axis=-1)[..., -1]
-        )
+        return np.linalg.norm(path - other, axis=-1)[:, -1] / np.linalg.norm(other - plain[0], axis=-1)[..., -1]
 
     return AdamSteps(
         means=np.array(means),
@@ -250,9 +243,7 @@ def _loss(net: Any) -> Array:
     return jnp.mean((materialize(net)(x) - jnp.sin(2 * jnp.pi * x)) ** 2)
 
 
-def _weights_by_step(
-    net: Any, optimizer: optax.GradientTransformation, steps: int
-) -> Float[Array, "rows size"]:
+def _weights_by_step(net: Any, optimizer: optax.GradientTransformation, steps: int) -> Float[Array, "rows size"]:
     """All weights W as one vector, before training and after each step."""
     parameters, constants = eqx.partition(net, trainable(net))
 

@@ -40,12 +40,11 @@ class Node(abc.ABC):
 
 
 _TRAPPED = (
-    "__jax_array__ __array__ __call__ __getitem__ __len__ __iter__ __neg__ __pos__ __abs__ __float__ __int__ "
-    "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __floordiv__ __rfloordiv__ "
-    "__matmul__ __rmatmul__ __pow__ __rpow__ __mod__ __rmod__ __lt__ __le__ __gt__ __ge__"
-).split()
-for _name in _TRAPPED:
-    setattr(Node, _name, Node._refuse)
+    "jax_array array call getitem len iter neg pos abs float int lt le gt ge "
+    "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv matmul rmatmul pow rpow mod rmod"
+)
+for _name in _TRAPPED.split():
+    setattr(Node, f"__{_name}__", Node._refuse)
 
 
 def register(kind: type, *, arrays: tuple[str, ...], static: tuple[str, ...] = ()) -> None:

@@ -47,9 +47,7 @@ def rows_of(sources: Iterable[Source]) -> list[Row]:
 
 def rows_json(sources: Iterable[Source]) -> str:
     """What `rwf report --json` prints: the rows as a JSON array."""
-    return json.dumps(
-        [asdict(row) for row in rows_of(sources)], indent=1, allow_nan=False, ensure_ascii=False
-    )
+    return json.dumps([asdict(row) for row in rows_of(sources)], indent=1, allow_nan=False, ensure_ascii=False)
 
 
 def compare_all(sources: Iterable[Source]) -> list[Comparison]:

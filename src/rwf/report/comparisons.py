@@ -112,9 +112,7 @@ def _pairs(records: Sequence[Record], case: str) -> Iterator[tuple[Record, Recor
     others = ("plain", "aa", "wn")
     for variant in dict.fromkeys(variant for variant, _, _ in lines):
         # The last pair is the control that the paper lacks: is a faster rate all that RWF brings?
-        asked = [
-            ((variant, "rwf", tuned), (variant, name, tuned)) for tuned in (False, True) for name in others
-        ]
+        asked = [((variant, "rwf", tuned), (variant, name, tuned)) for tuned in (False, True) for name in others]
         asked.append(((variant, "rwf", False), (variant, "plain", True)))
         if (whole := _ablated(variant, lines.keys())) is not None:
             asked.append(((variant, "rwf", False), (whole, "rwf", False)))

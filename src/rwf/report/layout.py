@@ -1,7 +1,8 @@
 """A table as data, which terminal, Markdown and page print alike."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rwf.report.comparisons import compare
 from rwf.report.names import PARAMETRIZATIONS, headlines, metric, number
@@ -14,6 +15,7 @@ class Cell:
     """One number: `best` marks the best mean of a line and all that cannot be told from it at this n."""
 
     value: str
+    median: str
     paper: str | None
     n: int
     diverged: int
@@ -60,6 +62,7 @@ def layouts(records: Sequence[Record]) -> list[Layout]:
         mine = [record for record in records if record.case == case]
         names = list(dict.fromkeys(name for record in mine for name in record.metrics))
         found += [_layout(case, name, mine) for name in headlines(names)]
+        found[-1:] = [replace(last, notes=notes(mine)) for last in found[-1:]]  # once a case, after its last table
     return found
 
 
@@ -75,7 +78,7 @@ def _layout(case: str, name: str, records: Sequence[Record]) -> Layout:
         title=f"{case}: {metric(name).title}{arrow}",
         data="; ".join(dict.fromkeys(record.data for record in records)),
         lines=[_line(variant, tuned, name, group) for (variant, tuned), group in grouped.items()],
-        notes=_notes(records),
+        notes=[],
     )
 
 
@@ -86,6 +89,7 @@ def _line(variant: str, tuned: bool, name: str, records: Sequence[Record]) -> Li
     cells = {
         parametrization: Cell(
             value=plus_minus(row[parametrization].mean, row[parametrization].std),
+            median=number(row[parametrization].median),
             paper=None if (paper := row[parametrization].paper) is None else number(paper, 4),
             n=row[parametrization].n,
             diverged=len(by_name[parametrization].diverged),
@@ -113,16 +117,30 @@ def _best(name: str, records: dict[str, Record], row: dict[str, Row]) -> set[str
     return {first} | tied
 
 
-def _notes(records: Sequence[Record]) -> list[str]:
-    notes = []
+def notes(records: Sequence[Record]) -> list[str]:
+    """What a reader of a case's tables must know besides."""
+    found = []
     if any(record.quick for record in records):
-        notes.append("QUICK: not the full recipe. Good for a look, not for a claim.")
+        found.append("QUICK: not the full recipe. Good for a look, not for a claim.")
     if settings := sum(bool(record.setting) for record in records):
         axes = sorted({path for record in records for path in record.setting})
-        notes.append(
-            f"A grid of {settings} settings of {' and '.join(axes)} is in the figures and in --json."
-        )
-    return notes + divergence_notes(records)
+        found.append(f"A grid of {settings} settings of {' and '.join(axes)} is in the figures and in --json.")
+    return found + data_notes(records) + divergence_notes(records)
+
+
+def data_notes(records: Sequence[Record]) -> list[str]:
+    """A warning where runs of one recipe's data were made with different bits, as on different machines."""
+    hashes: dict[str, set[str]] = {}
+    for part in (part for record in records for part in record.parts):
+        recipe = part.info.get("recipe", {})
+        key = json.dumps([recipe.get("task"), recipe.get("signals")])
+        hashes.setdefault(key, set()).add(str(part.environment.get("data_hash")))
+    return [
+        f"These runs were not trained on the same bits of data: {', '.join(sorted(found))}. Run them on one "
+        "machine, or see that the difference is rounding, before you compare them."
+        for found in hashes.values()
+        if len(found) > 1
+    ]
 
 
 def divergence_notes(records: Sequence[Record]) -> list[str]:

@@ -98,7 +98,7 @@ def contender(parametrization: str, tuned: bool, variant: str = "none", beside: 
     return name + (f"+{suffix}" if suffix and not same else "") + (" (tuned rate)" if tuned else "")
 
 
-def number(value: float | None, digits: int = 3) -> str:
+def number(value: float | int | None, digits: int = 3) -> str:
     """A number with few significant digits, and no more zeros than help.
 
     >>> [number(x) for x in (0.03412, 28.08, 1e-7, 123456.0, None)]
@@ -107,7 +107,7 @@ def number(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}g}"
 
 
-def count(value: float | None) -> str:
+def count(value: float | int | None) -> str:
     """A whole number with commas.
 
     >>> count(12345.6)

@@ -10,7 +10,7 @@ from typing import Any
 from rwf.report.comparisons import comparisons
 from rwf.report.extras import need
 from rwf.report.figures import figures_for, png
-from rwf.report.layout import divergence_notes, layouts
+from rwf.report.layout import layouts, notes
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.provenance import provenance
 from rwf.report.records import Record
@@ -22,9 +22,7 @@ from rwf.tensors import write_atomically
 def write_page(records: Sequence[Record], path: Path, *, theory: bool = True) -> Path:
     """Writes the page; `theory` adds the checks of the theorems beside 1D regression, some ten seconds."""
     if not records:
-        raise ValueError(
-            "There is nothing to report: no complete run was found. `rwf run regression-1d` makes some."
-        )
+        raise ValueError("There is nothing to report: no complete run was found. `rwf run regression-1d` makes some.")
     jinja2 = need("jinja2", "Writing a report")
     source = resources.files("rwf.report").joinpath("page.html.j2").read_text("utf-8")
     # Names of folders, variants and devices come from files: all are escaped.
@@ -55,7 +53,7 @@ def _case(case: str, records: Sequence[Record], *, theory: bool) -> dict[str, An
             {"title": d.title, "caption": d.caption, "png": base64.b64encode(png(d.figure)).decode()}
             for d in figures_for(case, mine)
         ],
-        "divergences": divergence_notes(mine),
+        "notes": notes(mine),
         "tunings": tuned,
         "rates": rates(tuned),
         "theory": _theory() if theory and case == "regression-1d" else [],

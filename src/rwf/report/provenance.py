@@ -43,15 +43,12 @@ def _provenance(part: Part) -> Provenance:
         folder=part.folder,
         hash=str(info.get("hash", "–")),
         commit=_commit(environment),
-        versions=", ".join(f"{name} {environment[name]}" for name in _PACKAGES if environment.get(name))
-        or "–",
+        versions=", ".join(f"{name} {environment[name]}" for name in _PACKAGES if environment.get(name)) or "–",
         device=_device(environment),
         precision=_precision(environment),
         members=count(summary.get("members")),
         steps=count(summary.get("steps")),
-        seconds="–"
-        if seconds is None
-        else f"{seconds:,.1f} + {summary.get('compile_seconds') or 0:.1f} compiling",
+        seconds="–" if seconds is None else f"{seconds:,.1f} + {summary.get('compile_seconds') or 0:.1f} compiling",
         rate=count(summary.get("rate")),
     )
 

@@ -64,9 +64,7 @@ def check_results(path: Path) -> None:
         raise ResultsError(f"{path} is damaged: {error}.") from None
     found = content.get("format") if isinstance(content, dict) else None
     if found != FORMAT:
-        raise ResultsError(
-            f"{path} is no results file: its format is {found!r}, and {FORMAT!r} was expected."
-        )
+        raise ResultsError(f"{path} is no results file: its format is {found!r}, and {FORMAT!r} was expected.")
     if content.get("seal") != seal_of(content):
         raise ResultsError(
             f"{path} does not hold what was written: its seal does not match. Write it again with `rwf save`."

@@ -9,8 +9,8 @@ from scipy.special import stdtrit
 
 LEVEL = 0.95
 RESAMPLES = 10_000
-# The percentile bootstrap never leaves the range of the sample: at n = 3 its 95 % interval is that range, which
-# covers the mean of a symmetric distribution 75 % of the time. Student's t pays for few values with a wide one.
+# The percentile bootstrap never leaves the range of the sample: at n = 3 its 95 % interval is that range, and
+# covers the mean of a symmetric distribution 75 % of the time. Student's t pays for few values with width.
 FEWEST_TO_RESAMPLE = 6
 
 Interval = tuple[float, float] | None

@@ -41,6 +41,8 @@ def _cell(cell: Cell | None) -> Text:
     if cell is None:
         return Text("")
     text = Text(cell.value, "bold" if cell.best else "")
+    if cell.n > 1:
+        text.append(f"\nmedian {cell.median}", "dim")
     if cell.diverged:
         text.append(f"\n{cell.diverged} diverged", "red")
     if cell.paper is not None:
@@ -66,9 +68,10 @@ def _markdown_cell(cell: Cell | None) -> str:
     if cell is None:
         return ""
     value = f"**{cell.value}**" if cell.best else cell.value
+    value += f"<br>median {cell.median}" if cell.n > 1 else ""
     diverged = f", {cell.diverged} diverged" if cell.diverged else ""
     return value + diverged + (f" (paper {cell.paper})" if cell.paper is not None else "")
 
 
 def _rate(line: Line) -> str:
-    return "tuned" if line.tuned else "paper's"
+    return "tuned" if line.tuned else "recipe's"

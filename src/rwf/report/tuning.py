@@ -26,9 +26,7 @@ def tunings(records: Sequence[Record]) -> list[Tuning]:
         Tuning(
             variant=record.variant,
             parametrization=PARAMETRIZATIONS.get(record.parametrization, record.parametrization),
-            losses={
-                rate: "diverged" if loss is None else number(loss) for rate, loss in found["losses"].items()
-            },
+            losses={rate: "diverged" if loss is None else number(loss) for rate, loss in found["losses"].items()},
             chosen=f"{found['chosen']:g}",
             at_edge=bool(found.get("at_edge")),
         )

@@ -32,7 +32,9 @@ def ablation(records: Sequence[Record], name: str = "rel_l2") -> Drawing | None:
     if any(record.diverged for record in grid):
         axes.plot([], [], "x", color="black", markersize=8, mew=1.8, label="a seed diverged")
     axes.set(xlabel="μ, the mean of log s", ylabel=metric(name).title, yscale="log")
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    handles, labels = axes.get_legend_handles_labels()
+    order = sorted(range(len(labels)), key=lambda i: not labels[i].startswith("σ"))
+    axes.legend([handles[i] for i in order], [labels[i] for i in order], loc="center left", bbox_to_anchor=(1, 0.5))
     seeds = "–".join(str(n) for n in sorted({len(record.members) for record in grid}))
     caption = (
         f"RWF with log s drawn from N(μ, σ): mean of the final values of {seeds} seeds, with one standard "
@@ -41,9 +43,7 @@ def ablation(records: Sequence[Record], name: str = "rel_l2") -> Drawing | None:
     return Drawing("Ablation of μ and σ", caption, figure)
 
 
-def _draw_line(
-    axes: "matplotlib.axes.Axes", line: Sequence[Record], name: str, index: int, count: int
-) -> None:
+def _draw_line(axes: "matplotlib.axes.Axes", line: Sequence[Record], name: str, index: int, count: int) -> None:
     line = sorted(line, key=lambda record: record.setting["rwf.mean"])
     values = [np.array(list(record.finals(name).values())) for record in line]
     # Side by side, or the bars of one spread would hide those of the next.
@@ -53,8 +53,6 @@ def _draw_line(
     bars = np.stack([mean - mean / factor, mean * factor - mean])
     label = f"σ = {line[0].setting['rwf.stddev']:g}"
     colour = shade("rwf", index, count)
-    axes.errorbar(
-        x, mean, bars, color=colour, marker="o", markersize=5, capsize=2.5, elinewidth=1.1, label=label
-    )
+    axes.errorbar(x, mean, bars, color=colour, marker="o", markersize=5, capsize=2.5, elinewidth=1.1, label=label)
     gone = np.array([bool(record.diverged) for record in line])
     axes.plot(x[gone], mean[gone], "x", color="black", markersize=8, mew=1.8, zorder=5)

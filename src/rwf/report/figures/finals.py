@@ -48,9 +48,7 @@ def _draw_panel(axes: "matplotlib.axes.Axes", groups: dict[str, list[Record]], n
             draw_final(axes, record, name, start + i)
             ticks[start + i] = _tick(record)
         middle = start + (len(group) - 1) / 2
-        axes.annotate(
-            group_title, (middle, 1.02), xycoords=("data", "axes fraction"), ha="center", color=FAINT
-        )
+        axes.annotate(group_title, (middle, 1.02), xycoords=("data", "axes fraction"), ha="center", color=FAINT)
         start += len(group) + _GAP
     axes.set_xticks(list(ticks), list(ticks.values()))
     axes.set_xlim(-0.6, start - _GAP - 0.4)

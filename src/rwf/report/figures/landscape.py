@@ -43,7 +43,9 @@ def _draw_plane(axes: "matplotlib.axes.Axes", data: "Landscape") -> None:
     axis, losses = data.plane_axis, data.plane_losses
     # The loss grows as w^4: levels by its logarithm show the wells and do not drown them.
     shown = np.log10(losses - losses.min() + 1e-2)
-    axes.contourf(axis, axis, shown, levels=24, cmap="Greys_r", alpha=0.55)
+    dark = 2 * shown.max() - shown.min()  # half of the colours: the curves must stand out
+    axes.pcolormesh(axis, axis, shown, cmap="Greys", vmax=dark, shading="gouraud")
+    axes.contour(axis, axis, shown, levels=10, colors="white", linewidths=0.6, alpha=0.6, linestyles="solid")
     for colour, branches in zip(_POINTS.values(), data.hyperbolas, strict=True):
         for branch in branches:
             axes.plot(*branch.T, color=colour, linewidth=1.6)
@@ -52,9 +54,7 @@ def _draw_plane(axes: "matplotlib.axes.Axes", data: "Landscape") -> None:
             axes.plot(path.scales, path.directions, color=COLOURS["wn"], linewidth=1.3)
             axes.plot(path.scales[0], path.directions[0], "o", color=COLOURS["wn"], markersize=4)
     extent = axis[-1]
-    axes.set(
-        xlim=(-extent, extent), ylim=(-extent, extent), xlabel="s", ylabel="v", title="The loss over w = s v"
-    )
+    axes.set(xlim=(-extent, extent), ylim=(-extent, extent), xlabel="s", ylabel="v", title="The loss over w = s v")
     axes.grid(visible=False)
 
 
@@ -69,11 +69,7 @@ def _caption(data: "Landscape") -> str:
     ends = [f"s = {p.scale:g}: {p.end}" for p in data.trajectories if p.scale is not None]
     controls = [f"{path.rate:.2g}: {path.end}" for path in data.controls]
     same = [path.end for path in data.trajectories[1:]] == [path.end for path in data.controls]
-    moral = (
-        "what the factorization does here, the rate does alone"
-        if same
-        else "the factorization does more here"
-    )
+    moral = "what the factorization does here, the rate does alone" if same else "the factorization does more here"
     return (
         "The paper's figure of section 2.1. A point of the line is a hyperbola of the plane, and hyperbolas "
         "come as near as one likes when s grows (right). Green: gradient descent in (s, v) from the initial "

@@ -1,84 +1,108 @@
 """The paper's figure of 1D regression: predictions, loss, weight change and tangent kernels of the four."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
+import rwf.tasks.regression_1d  # noqa: F401  (a run folder names the specs of its task, which must be imported)
+from rwf.record import Run
 from rwf.report.figures.drawing import Drawing
-from rwf.report.figures.style import FAINT, blank, colour, draw_band, label, log_where_positive
+from rwf.report.figures.style import FAINT, blank, colour, draw_band, label, log_where_positive, step_axis
 from rwf.report.names import PARAMETRIZATIONS
-from rwf.report.records import Member, Record
+from rwf.report.records import Record
+from rwf.tree import materialize
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-_PREDICTIONS = 4  # members that are drawn, the first of them boldly
-_KERNELS = 3  # members whose tangent kernel is computed
+_NETS = 3  # members whose prediction is drawn and whose kernel is computed, the first of them boldly
+
+
+class _Trained(NamedTuple):
+    """The first members of a record, read from its run folders: their nets, and the data of the first.
+
+    The target is None where what this machine makes of the recipe is not what the run was trained on.
+    """
+
+    record: Record
+    nets: list[Any]
+    x: Float[np.ndarray, "points 1"]
+    y: Float[np.ndarray, "points 1"] | None
 
 
 def comparison(records: Sequence[Record]) -> Drawing | None:
     """The paper's figure at its own setting; it needs the weights, so run folders and not results files."""
-    found = {r.parametrization: r for r in records if r.variant == "none" and not r.tuned and _at_hand(r)}
-    shown = [found[name] for name in PARAMETRIZATIONS if name in found]
+    found = {r.parametrization: r for r in records if r.variant == "none" and not r.tuned}
+    shown = [_read(found[name]) for name in PARAMETRIZATIONS if name in found]
+    shown = [trained for trained in shown if trained is not None]
     if not shown:
         return None
     figure = blank(6.6)
     above, below = cast("Any", figure.subfigures(2, 1, height_ratios=[1, 1.2]))
     _draw_predictions(above, shown)
     _draw_training(below, shown)
-    kernels = min(_KERNELS, *(len(_at_hand(record)) for record in shown))
     caption = (
-        f"Top: the target (grey) and the prediction of the first seed; up to {_PREDICTIONS - 1} others are "
-        "faint. Bottom: training loss; relative change of the weights in the original parameter space "
-        "(median and 16–84 % band over seeds); eigenvalues of the empirical neural tangent kernel at the end "
-        "of training, largest first, solid in the parameters that are trained, as in the paper, and dashed in "
-        f"W, where the four can be compared (median over seeds, {kernels} of them)."
+        f"Top: the target (grey) and the prediction of the first seed; up to {_NETS - 1} others are faint. "
+        "Bottom: training loss; relative change of the weights in the original parameter space (median and "
+        "16–84 % band over seeds); eigenvalues of the empirical neural tangent kernel at the end, largest "
+        "first, solid in the trained parameters, as in the paper, and dashed in W, where the four can be "
+        f"compared (median over seeds, {min(len(trained.nets) for trained in shown)} of them)."
     )
+    if any(trained.y is None for trained in shown):
+        caption += " The target is not drawn where this machine makes other data than the run was trained on."
     return Drawing("Plain, AA, WN and RWF", caption, figure)
 
 
-def _draw_predictions(figure: "matplotlib.figure.SubFigure", records: Sequence[Record]) -> None:
+def _read(record: Record) -> _Trained | None:
+    """Reads a record's first members that share their signal; None where the weights are not there."""
+    found = [(record.parts[m.part].run, m) for m in record.members if m.signal == record.members[0].signal]
+    found = [(run, member) for run, member in found if run is not None and _has_weights(run)][:_NETS]
+    if not found:
+        return None
+    task = found[0][0].task(found[0][1].index)
+    nets = [run.net(member.index) for run, member in found]
+    error, recorded = float(task.metrics(materialize(nets[0]))["rel_l2"]), found[0][1].final.get("rel_l2")
+    same = recorded is not None and abs(error - recorded) <= 0.02 + 0.1 * recorded
+    return _Trained(record, nets, np.asarray(task.x), np.asarray(task.y) if same else None)
+
+
+def _has_weights(run: Run) -> bool:
+    """Folders may be copied without their weights, which are most of their size."""
+    return (run.folder / "weights.safetensors").exists()
+
+
+def _draw_predictions(figure: "matplotlib.figure.SubFigure", shown: Sequence[_Trained]) -> None:
     first = None
-    for i, record in enumerate(records):
-        first = axes = figure.add_subplot(1, len(records), i + 1, sharey=first)
-        _draw_prediction(axes, record)
+    for i, (record, nets, x, y) in enumerate(shown):
+        first = axes = figure.add_subplot(1, len(shown), i + 1, sharey=first)
+        if y is not None:
+            axes.plot(x[:, 0], y[:, 0], color="#AAAAAA", linewidth=3)
+        for j, net in reversed(list(enumerate(nets))):
+            width, alpha = (0.8, 0.3) if j else (1.4, 1.0)
+            prediction = np.asarray(materialize(net)(jnp.asarray(x)))[:, 0]
+            axes.plot(x[:, 0], prediction, color=colour(record), linewidth=width, alpha=alpha)
         axes.set(title=PARAMETRIZATIONS[record.parametrization], xlabel="x")
         axes.tick_params(labelleft=i == 0)
         axes.margins(x=0.01)
 
 
-def _draw_prediction(axes: "matplotlib.axes.Axes", record: Record) -> None:
-    from rwf.tree import materialize
-
-    members = _at_hand(record)
-    x, y = (np.asarray(values) for values in _points(record, members[0]))
-    axes.plot(x[:, 0], y[:, 0], color="#AAAAAA", linewidth=3)
-    shown = [member for member in members if member.signal == members[0].signal][:_PREDICTIONS]
-    for member in reversed(shown):
-        bold = member is shown[0]
-        prediction = np.asarray(materialize(_net(record, member))(x))[:, 0]
-        axes.plot(
-            x[:, 0],
-            prediction,
-            color=colour(record),
-            linewidth=1.4 if bold else 0.8,
-            alpha=1 if bold else 0.3,
-        )
-
-
-def _draw_training(figure: "matplotlib.figure.SubFigure", records: Sequence[Record]) -> None:
+def _draw_training(figure: "matplotlib.figure.SubFigure", shown: Sequence[_Trained]) -> None:
     loss, change, kernel = (figure.add_subplot(1, 3, i + 1) for i in range(3))
-    for record in records:
-        line = {"color": colour(record), "label": label(record)}
-        draw_band(loss, record.curves.band("loss"), **line)
-        draw_band(change, record.curves.band("weight_change"), **line)
-        _draw_spectra(kernel, record)
+    for trained in shown:
+        curves, line = (
+            trained.record.curves,
+            {"color": colour(trained.record), "label": label(trained.record)},
+        )
+        draw_band(loss, curves.band("loss"), **line)
+        draw_band(change, curves.band("weight_change"), **line)
+        _draw_spectra(kernel, trained)
     for axes, name in ((loss, "loss"), (change, "weight_change")):
         log_where_positive(axes, name)
-        axes.set_xlabel("step")
-        axes.margins(x=0)
+        step_axis(axes)
     loss.set_title("Mean square error")
     change.set_title("Relative change of W")
     loss.legend()
@@ -88,32 +112,14 @@ def _draw_training(figure: "matplotlib.figure.SubFigure", records: Sequence[Reco
     kernel.legend()
 
 
-def _draw_spectra(axes: "matplotlib.axes.Axes", record: Record) -> None:
+def _draw_spectra(axes: "matplotlib.axes.Axes", trained: _Trained) -> None:
     from rwf.analyze import eigenvalues, ntk
 
-    members = _at_hand(record)[:_KERNELS]
     # What Plain trains is W: its two kernels are one.
-    for space, line in (("trained", "-"), ("weights", "--"))[: 1 if record.parametrization == "plain" else 2]:
-        kernels = [ntk(_net(record, m), np.asarray(_points(record, m)[0]), space=space) for m in members]
-        spectrum = np.median([eigenvalues(kernel) for kernel in kernels], axis=0)
+    spaces = {"trained": "-"} if trained.record.parametrization == "plain" else {"trained": "-", "weights": "--"}
+    for space, line in spaces.items():
+        spectra = [eigenvalues(ntk(net, trained.x, space=space)) for net in trained.nets]
+        spectrum = np.median(spectra, axis=0)
         seen = spectrum > 1e-14 * spectrum[0]  # what is smaller is the rounding of float32 gradients
         index = np.arange(1, len(spectrum) + 1)
-        axes.plot(index[seen], spectrum[seen], line, color=colour(record), linewidth=1.5)
-
-
-def _at_hand(record: Record) -> list[Member]:
-    """The members whose weights are there."""
-    return [member for member in record.members if record.parts[member.part].run is not None]
-
-
-def _net(record: Record, member: Member) -> Any:
-    run = record.parts[member.part].run
-    assert run is not None
-    return run.net(member.index)
-
-
-def _points(record: Record, member: Member) -> tuple[Any, Any]:
-    run = record.parts[member.part].run
-    assert run is not None
-    task = run.task(member.index)
-    return task.x, task.y
+        axes.plot(index[seen], spectrum[seen], line, color=colour(trained.record), linewidth=1.5)

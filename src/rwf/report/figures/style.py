@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
 COLOURS = {"plain": "#0072B2", "aa": "#E69F00", "wn": "#009E73", "rwf": "#D55E00"}
+OTHERS = ("#CC79A7", "#56B4E9", "#7F7F7F")
 INK, FAINT = "#222222", "#888888"
 WIDTH = 11.0  # inches: the width of the page
 DPI = 130
@@ -89,6 +90,22 @@ def log_where_positive(axes: "matplotlib.axes.Axes", name: str) -> None:
     values = [np.asarray(line.get_ydata(), float) for line in axes.get_lines()]
     if not metric(name).higher and values and all((v > 0).all() for v in values):
         axes.set_yscale("log")
+        _few_decades(axes)
+
+
+def _few_decades(axes: "matplotlib.axes.Axes") -> None:
+    """Within two decades powers of ten are too few labels, and matplotlib's own beside them too long."""
+    low, high = axes.get_ylim()
+    if high / low < 100:
+        axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
+        axes.yaxis.set_minor_formatter(lambda y, _: f"{y:g}" if f"{y:e}"[0] in "235" else "")
+
+
+def step_axis(axes: "matplotlib.axes.Axes") -> None:
+    """Steps along the x axis, thousands as k: five zeros a label would run into each other."""
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k" if x >= 1000 else f"{x:g}")
+    axes.set_xlabel("step")
+    axes.margins(x=0)
 
 
 def shade(parametrization: str, index: int, count: int) -> tuple[float, float, float]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rwf.report.figures.drawing import Drawing
-from rwf.report.figures.style import blank, colour, draw_band, label, log_where_positive
+from rwf.report.figures.style import OTHERS, blank, colour, draw_band, label, log_where_positive, step_axis
 from rwf.report.names import metric
 from rwf.report.records import Record
 
@@ -21,13 +21,16 @@ def training(records: Sequence[Record], names: Sequence[str], title: str) -> Dra
         axes = figure.add_subplot(1, len(panels), panel + 1)
         used: dict[str, int] = {}
         for record in records:
-            # Records of one parametrization share its colour: their lines tell them apart.
+            # The first of a parametrization has its colour; ablations beside it have others.
             count = used[record.parametrization] = used.get(record.parametrization, -1) + 1
-            line = {"color": colour(record), "linestyle": _LINES[count % len(_LINES)], "label": label(record)}
-            draw_band(axes, record.curves.band(name), **line)
+            line = {
+                "color": ([colour(record), *OTHERS] * len(records))[count],
+                "linestyle": _LINES[count % 4],
+            }
+            draw_band(axes, record.curves.band(name), label=label(record), **line)
         log_where_positive(axes, name)
-        axes.set(xlabel="step", title=metric(name).title[:1].upper() + metric(name).title[1:])
-        axes.margins(x=0)
+        step_axis(axes)
+        axes.set_title(metric(name).title[:1].upper() + metric(name).title[1:])
         if panel == 0:
             axes.legend()
     return Drawing(title, "Median over seeds, with the band from 16 % to 84 % of them.", figure)

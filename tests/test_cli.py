@@ -1,0 +1,150 @@
+"""The command line, as a person types it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rwf.cli import main
+
+OWN = """
+from small import SMALL
+RECIPES = {"small": SMALL}
+QUICK = {"small": {"steps": 20}}
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    return str(path)
+
+
+@pytest.fixture
+def runs(own, tmp_path, capsys):
+    assert main(["run", own, "--parametrization", "plain", "rwf", "--out", str(tmp_path / "runs"), "--quiet"]) == 0
+    capsys.readouterr()
+    return tmp_path / "runs"
+
+
+def test_help_is_printed_without_importing_jax():
+    code = "import sys; from rwf.cli import main; main(['--help']); assert 'jax' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "rwf run RECIPE" in done.stdout
+
+
+def test_python_m_rwf_is_rwf():
+    done = subprocess.run([sys.executable, "-m", "rwf", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0.1.0"
+
+
+def test_list_names_every_recipe(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["list"]) == 0
+    assert "regression-1d" in capsys.readouterr().out
+
+
+def test_show_prints_every_setting_and_what_quick_changes(capsys):
+    assert main(["show", "regression-1d"]) == 0
+    text = capsys.readouterr().out
+    assert "optim.decay_rate" in text
+    assert "--quick" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["rnu"], "Did you mean 'run'"),
+        (["run"], "rwf run RECIPE"),
+        (["run", "regresion-1d"], "Did you mean 'regression-1d'"),
+        (["run", "regression-1d", "--parametrization", "rfw"], "Did you mean 'rwf'"),
+        (["run", "regression-1d", "--optim.lrr", "1"], "--optim.lr"),
+        (["run", "regression-1d", "--rwf.trains", "lg"], "Did you"),
+        (["run", "regression-1d", "--precision", "float23"], "Did you mean 'float32'"),
+        (["run", "regression-1d", "--net.activation", "rleu", "--steps", "500"], "Did you mean 'relu'"),
+        (["run", "regression-1d", "--steps", "many"], "--steps"),
+        (["run", "regression-1d", "--steps", "150"], "does not divide 150"),
+        (["run", "regression-1d", "--grid", "rwf.maen=1,2"], "Did you mean 'rwf.mean'"),
+        (["run", "regression-1d", "--grid", "rwf.mean=a"], "rwf.mean=0.5,1,2"),
+        (["run", "nothing.py"], "no file"),
+        (["show", "regression"], "Did you mean 'regression-1d'"),
+        (["list", "all"], "takes no 'all'"),
+        (["reproduce", "regresion-1d"], "Did you mean 'regression-1d'"),
+        (["report", "nowhere"], "nowhere"),
+    ],
+)
+def test_a_mistake_gets_a_sentence_that_helps_and_no_traceback(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    try:
+        status = main(words)
+    except SystemExit as stop:  # tyro's own way
+        status = stop.code
+    error = capsys.readouterr().err
+    assert status == 2
+    assert message in error.replace("│\n│", "").replace("  ", " ")
+    assert "Traceback" not in error
+
+
+def test_run_trains_prints_a_table_and_writes_a_report(own, tmp_path, capsys):
+    out = tmp_path / "runs"
+    assert main(["run", own, "--quick", "--seeds", "2", "--optim.lr", "0.02", "--out", str(out)]) == 0
+    text = capsys.readouterr()
+    report = Path(text.out.split("report: ")[-1].strip())
+    assert report.exists()
+    assert "quick" in text.out.lower()
+    assert "step 20/20" in text.err
+    assert len(list(out.glob("**/summary.json"))) == 4
+
+
+def test_run_skips_what_is_complete(own, runs, capsys):
+    assert main(["run", own, "--parametrization", "rwf", "--out", str(runs), "--no-report"]) == 0
+    assert "done before" in capsys.readouterr().err
+
+
+def test_report_json_has_the_keys_that_others_rely_on(runs, capsys):
+    assert main(["report", str(runs), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    keys = "case variant parametrization tuned metric n mean std median low high paper quick data rate run"
+    assert all(" ".join(row) == keys for row in rows)
+    assert {row["parametrization"] for row in rows} == {"plain", "rwf"}
+    assert all(row["n"] == 2 and row["case"] == "regression-1d" for row in rows)
+
+
+def test_tuning_adds_rows_and_says_how_the_rate_was_found(own, tmp_path, capsys):
+    words = ["run", own, "--parametrization", "plain", "--tune-lr", "--seeds", "2", "--quiet", "--no-report"]
+    assert main([*words, "--out", str(tmp_path / "runs")]) == 0
+    summaries = [json.loads(path.read_text()) for path in (tmp_path / "runs").glob("**/*-tuned-*/summary.json")]
+    (summary,) = summaries
+    losses = {float(rate): loss for rate, loss in summary["tuning"]["losses"].items() if loss is not None}
+    assert len(summary["tuning"]["losses"]) >= 5
+    assert summary["tuning"]["chosen"] == min(losses, key=losses.get)
+    capsys.readouterr()
+    assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
+    tuned = {row["tuned"] for row in json.loads(capsys.readouterr().out)}
+    assert tuned == {False, True}
+
+
+def test_a_recipe_of_a_persons_own_can_be_swept(own, tmp_path, capsys):
+    words = ["run", own, "--parametrization", "rwf", "--grid", "rwf.mean=0,1", "--quiet", "--no-report"]
+    assert main([*words, "--out", str(tmp_path / "runs")]) == 0
+    capsys.readouterr()
+    assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
+    variants = {row["variant"] for row in json.loads(capsys.readouterr().out)}
+    assert variants == {"none+mean=0", "none+mean=1"}
+
+
+def test_entry_points_add_recipes(monkeypatch):
+    import importlib.metadata
+    import types
+
+    from rwf import registry
+    from small import SMALL
+
+    module = types.ModuleType("theirs")
+    module.RECIPES = {"theirs": SMALL}
+    entry = types.SimpleNamespace(load=lambda: module)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry])
+    assert registry.recipes()["theirs"].recipe == SMALL

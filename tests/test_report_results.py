@@ -1,0 +1,176 @@
+"""Results files: small, sealed, and as good as the run folders for every table and test."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fabricate import job, run_folder
+from rwf import report
+from rwf.report.results_format import seal_of
+
+REPOSITORY = Path(__file__).parents[1]
+TUNING = {
+    "chosen": 0.01,
+    "at_edge": False,
+    "losses": {"0.001": 0.1, "0.01": 0.01, "0.1": None},
+    "runs": ["x"],
+}
+
+
+@pytest.fixture
+def runs(tmp_path):
+    folder = tmp_path / "runs"
+    noise = np.random.default_rng(0).uniform(0.9, 1.1, (6, 8))
+    run_folder(folder, job("plain", seeds=8), 0.54 * noise[0])
+    run_folder(folder, job("rwf", seeds=4), 0.034 * noise[1, :4], diverged={2: 60_000})
+    run_folder(folder, job("rwf", seeds=4, first_seed=4), 0.034 * noise[2, :4])
+    run_folder(folder, job("plain", seeds=8, changes={"optim.lr": 0.01}, tuned=True), 0.014, tuning=TUNING)
+    run_folder(folder, job("rwf", seeds=2, grid={"rwf.mean": (0.0, 2.0)}), [0.1, 0.2, 0.3, 0.4])
+    return folder
+
+
+def saved(runs, tmp_path):
+    (path,) = report.save_results([runs], tmp_path / "results")
+    return path
+
+
+def test_rows_and_comparisons_from_results_are_those_of_the_runs(runs, tmp_path):
+    path = saved(runs, tmp_path)
+    report.check_results(path)
+    for source in (path, path.parent):
+        again = report.rows_of([source])
+        for row, expected in zip(again, report.rows_of([runs]), strict=True):
+            for key, value in asdict(row).items():
+                before = getattr(expected, key)
+                if key == "run":
+                    assert not Path(value).is_absolute()
+                elif isinstance(before, float):
+                    assert value == pytest.approx(before, rel=1e-4)
+                else:
+                    assert value == before
+    assert [c.verdict for c in report.compare_all([path])] == [c.verdict for c in report.compare_all([runs])]
+    assert report.markdown([path]) == report.markdown([runs])
+
+
+def test_curves_survive(runs, tmp_path):
+    before, after = report.load([runs])[0], report.load([saved(runs, tmp_path)])[0]
+    for name in ("loss", "mse", "rel_l2", "weight_change"):
+        one, other = before.curves.band(name), after.curves.band(name)
+        assert one is not None
+        assert other is not None
+        np.testing.assert_array_equal(one.step, other.step)
+        np.testing.assert_allclose(one.median, other.median, rtol=1e-5)
+        np.testing.assert_allclose(one.high, other.high, rtol=1e-5)
+
+
+def test_the_file_is_deterministic_and_knows_no_paths(runs, tmp_path):
+    path = saved(runs, tmp_path)
+    text = path.read_text()
+    assert saved(runs, tmp_path / "again").read_text() == text
+    assert str(tmp_path) not in text
+
+
+def test_a_whole_study_stays_small(tmp_path):
+    grid = {"rwf.mean": tuple(np.linspace(0, 3, 6)), "rwf.stddev": (0.01, 0.1, 0.5, 1.0)}
+    for name in ("plain", "aa", "wn", "rwf"):
+        run_folder(tmp_path / "runs", job(name, seeds=8), 1 / 3)
+        run_folder(tmp_path / "runs", job(name, seeds=8, changes={"optim.lr": 0.01}, tuned=True), 1 / 7)
+    run_folder(tmp_path / "runs", job("rwf", seeds=8, grid=grid), 1 / 9)
+    assert saved(tmp_path / "runs", tmp_path).stat().st_size < 300_000
+
+
+def test_more_seeds_join_those_of_a_results_file(runs, tmp_path):
+    path = saved(runs, tmp_path)
+    run_folder(tmp_path / "new", job("plain", seeds=4, first_seed=6), 0.5)
+    row = next(row for row in report.rows_of([path, tmp_path / "new"]) if row.metric == "rel_l2")
+    assert (row.parametrization, row.n) == ("plain", 10)
+
+
+def test_quick_runs_are_refused_unless_they_are_asked_for(tmp_path):
+    run = run_folder(tmp_path, job("plain", quick=True), 0.5)
+    with pytest.raises(report.ResultsError, match=r"not the full recipe: .*allow_quick=True"):
+        report.save_results([run], tmp_path / "results")
+    (path,) = report.save_results([run], tmp_path / "results", allow_quick=True)
+    assert all(row.quick for row in report.rows_of([path]))
+
+
+def change(path, edit, *, reseal):
+    content = json.loads(path.read_text())
+    edit(content)
+    if reseal:
+        content["seal"] = seal_of(content)
+    path.write_text(json.dumps(content))
+
+
+def better(content):
+    content["rows"][0]["mean"] = 1e-9
+
+
+def no_curves(content):
+    content["records"][0]["curves"] = {}
+
+
+def no_hash(content):
+    for run in content["runs"]:
+        del run["info"]["hash"]
+
+
+def no_environment(content):
+    for run in content["runs"]:
+        run["environment"] = {}
+
+
+def no_runs(content):
+    content["records"][0]["runs"] = []
+
+
+def no_record(content):
+    del content["records"][0]
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (better, "do not follow from its records"),
+        (no_curves, "has no curves"),
+        (no_hash, "a run without its hash"),
+        (no_environment, "without its environment"),
+        (no_runs, "has no run"),
+        (no_record, "has 0 records"),
+    ],
+)
+def test_tampered_results_are_refused(runs, tmp_path, edit, reason):
+    path = saved(runs, tmp_path)
+    change(path, edit, reseal=True)
+    with pytest.raises(report.ResultsError, match=reason):
+        report.check_results(path)
+    change(path, edit if edit is better else lambda content: content.update(case="cavity"), reseal=False)
+
+
+def test_any_change_breaks_the_seal(runs, tmp_path):
+    path = saved(runs, tmp_path)
+    change(path, lambda content: content["records"][0]["members"]["seed"].reverse(), reseal=False)
+    for read in (report.check_results, report.read_results, lambda path: report.load([path])):
+        with pytest.raises(report.ResultsError, match=r"seal does not match\. Write it again"):
+            read(path)
+
+
+def test_other_files_are_refused(tmp_path):
+    path = tmp_path / "x.json"
+    for text, reason in (
+        ("{", "is damaged"),
+        ("[]", "is no results file"),
+        ('{"format": 1}', "is no results"),
+    ):
+        path.write_text(text)
+        with pytest.raises(report.ResultsError, match=reason):
+            report.check_results(path)
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "results").glob("*.json")), ids=lambda path: path.name)
+def test_committed_results_have_curves_hashes_and_provenance(path):
+    report.check_results(path)
+    assert path.stat().st_size < 300_000

@@ -1,0 +1,125 @@
+"""Statistics: intervals against known values, paired comparisons, and verdicts that may go either way."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fabricate import job, run_folder
+from rwf import report
+from rwf.report.statistics import bootstrap_interval, paired_interval, summarize, t_interval, verdict
+
+
+def test_t_interval_is_students():
+    values = np.random.default_rng(0).normal(3.0, 2.0, 7)
+    expected = stats.t.interval(0.95, 6, loc=values.mean(), scale=stats.sem(values))
+    assert t_interval(values) == pytest.approx(expected)
+    # The textbook: 9 degrees of freedom, t = 2.262.
+    known = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0])
+    assert t_interval(known) == pytest.approx((5.5 - 2.2622 * 0.957427, 5.5 + 2.2622 * 0.957427), abs=1e-4)
+
+
+def test_bootstrap_interval_is_scipys_percentile_interval():
+    values = np.random.default_rng(1).exponential(1.0, 20)
+    expected = stats.bootstrap((values,), np.mean, method="percentile", n_resamples=20_000, rng=5)
+    interval = bootstrap_interval(values)
+    assert interval == pytest.approx(tuple(expected.confidence_interval), abs=0.02)
+    assert interval == bootstrap_interval(values)
+
+
+@pytest.mark.parametrize(("n", "method"), [(2, "paired t"), (5, "paired t"), (6, "bootstrap"), (16, "bootstrap")])
+def test_few_pairs_are_not_resampled(n, method):
+    interval, found = paired_interval(np.arange(float(n)))
+    assert found == method
+    assert interval is not None
+    assert interval[0] < (n - 1) / 2 < interval[1]
+
+
+def test_no_values_and_one_value():
+    assert summarize(np.zeros(0)).mean is None
+    assert summarize(np.ones(1)).low is None
+    assert paired_interval(np.ones(1)) == (None, "paired t")
+
+
+@pytest.mark.parametrize(
+    ("interval", "higher", "expected"),
+    [
+        ((0.1, 0.2), True, "better"),
+        ((0.1, 0.2), False, "worse"),
+        ((-0.2, -0.1), False, "better"),
+        ((-0.2, -0.1), True, "worse"),
+        ((-0.1, 0.2), True, "not distinguishable at this n"),
+        ((0.0, 0.2), True, "not distinguishable at this n"),
+        (None, True, "not distinguishable at this n"),
+    ],
+)
+def test_verdict(interval, higher, expected):
+    assert verdict(interval, higher=higher) == expected
+
+
+def compared(tmp_path):
+    return {(c.one, c.other): c for c in report.compare_all([tmp_path])}
+
+
+def rwf_against_plain(tmp_path):
+    (found,) = report.compare_all([tmp_path])
+    assert (found.one.parametrization, found.other.parametrization) == ("rwf", "plain")
+    return found
+
+
+@pytest.mark.parametrize("n", [4, 8])
+def test_what_a_seed_does_to_both_sides_cancels(tmp_path, n):
+    seeds = np.random.default_rng(0).uniform(0.1, 0.9, n)  # far more than the difference below
+    run_folder(tmp_path, job("plain", seeds=n), seeds)
+    run_folder(tmp_path, job("rwf", seeds=n), seeds - 0.01 + np.linspace(-1e-3, 1e-3, n))
+    found = rwf_against_plain(tmp_path)
+    assert found.verdict == "better"
+    assert found.low is not None
+    assert found.high is not None
+    assert -0.012 < found.low < found.difference < found.high < -0.008
+
+
+def test_only_shared_seeds_are_compared(tmp_path):
+    run_folder(tmp_path, job("plain", seeds=4), [0.1, 0.2, 0.3, 0.4])
+    run_folder(tmp_path, job("rwf", seeds=4, first_seed=2), [0.2, 0.3, 9.0, 9.0])
+    found = rwf_against_plain(tmp_path)
+    assert (found.n, found.difference) == (2, pytest.approx(-0.1))
+    assert (found.one_mean, found.other_mean) == (pytest.approx(0.25), pytest.approx(0.35))
+    assert found.ratio == pytest.approx(0.25 / 0.35)
+
+
+def test_it_can_be_said_that_rwf_loses_or_ties(tmp_path):
+    noise = np.random.default_rng(0).normal(0, 1e-3, (3, 8))
+    noise -= noise.mean(axis=1, keepdims=True) - [[0], [0], [1e-5]]
+    run_folder(tmp_path, job("rwf", seeds=8), 0.034 + noise[0])
+    run_folder(tmp_path, job("plain", seeds=8), 0.54 + noise[1])
+    run_folder(tmp_path, job("plain", seeds=8, changes={"optim.lr": 0.01}, tuned=True), 0.014 + noise[1])
+    run_folder(tmp_path, job("rwf", seeds=8, changes={"rwf.trains": "nothing"}), 0.034 + noise[2])
+    sentences = report.sentences([tmp_path])
+    assert len(sentences) == 3
+    assert sentences[0].startswith("RWF is better than Plain: rel_l2 0.034 against 0.54 (difference -0.506, ")
+    assert sentences[0].endswith("n = 8).")
+    assert sentences[1].startswith("RWF is worse than Plain (tuned rate): rel_l2 0.034 against 0.014")
+    assert sentences[2].startswith("RWF+frozen is not distinguishable from RWF at this n:")
+
+
+def test_one_pair_says_nothing(tmp_path):
+    run_folder(tmp_path, job("plain", seeds=1), 0.5)
+    run_folder(tmp_path, job("rwf", seeds=1), 0.1)
+    found = rwf_against_plain(tmp_path)
+    assert found.verdict == "not distinguishable at this n"
+    assert "no interval from one pair" in found.sentence()
+
+
+def test_quick_is_not_compared_with_full_nor_other_data(tmp_path):
+    run_folder(tmp_path, job("rwf"), 0.1)
+    run_folder(tmp_path, job("plain", quick=True), 0.5)
+    run_folder(tmp_path, job("aa"), 0.5, environment={"data": "something else"})
+    assert report.compare_all([tmp_path]) == []
+
+
+def test_tuned_is_compared_with_tuned_and_grids_with_nothing(tmp_path):
+    for name in ("plain", "aa", "rwf"):
+        run_folder(tmp_path, job(name, changes={"optim.lr": 0.01}, tuned=True), 0.1)
+    run_folder(tmp_path, job("rwf", grid={"rwf.mean": (1.0, 2.0)}), 0.2)
+    pairs = [(one.tuned, other.parametrization, other.tuned) for one, other in compared(tmp_path)]
+    assert pairs == [(True, "plain", True), (True, "aa", True)]
