@@ -68,10 +68,12 @@ def loss(layer):
 
 
 @pytest.mark.parametrize(
-    ("layout", "dtype"),
-    [*[(layout, jnp.float32) for layout in LAYOUTS], *[("in-out", d) for d in DTYPES[1:]]],
+    ("name", "layout", "dtype"),
+    [
+        *itertools.product(NODES, LAYOUTS, [jnp.float32]),
+        *itertools.product(["rwf-log", "rwf-frozen"], ["in-out"], DTYPES[1:]),  # the rest: test_tree
+    ],
 )
-@pytest.mark.parametrize("name", NODES)
 def test_a_node_stands_for_its_weight(name, layout, dtype):
     with precision(dtype):
         layer, _ = kernel(layout, dtype)

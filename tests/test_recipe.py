@@ -161,7 +161,7 @@ def test_members_are_the_product_of_all_axes_with_seeds_fastest():
         ({"rwf.trains": "nothing"}, "none+frozen", True),
         ({"rwf.trains": "log"}, "none+log", True),
         ({"rwf.last": False}, "none+hidden", True),
-        ({"rwf.mean": 2.0}, "none+mean=2.0", True),
+        ({"rwf.mean": 2.0}, "none+mean=2", True),
         ({"optim.lr": 0.5}, "none+optim.lr=0.5", False),
         ({"steps": 20}, "none+steps=20", False),
         ({"net": MLP(3, 8, "tanh")}, "none+net.depth=3", False),

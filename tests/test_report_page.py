@@ -153,6 +153,12 @@ def test_a_target_that_the_run_was_not_trained_on_is_not_drawn(tmp_path):
     assert "other data than the run was trained on" in drawing.caption
 
 
+def test_figures_are_files_with_plain_names(runs, tmp_path):
+    names = {path.name for path in report.save_figures([runs], tmp_path)}
+    assert {"regression-1d-ablation-of-mu-and-sigma.png", "regression-1d-final-values.png"} <= names
+    assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in names)
+
+
 def test_figures_leave_matplotlibs_settings_alone(runs):
     import matplotlib
 

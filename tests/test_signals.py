@@ -19,6 +19,17 @@ def test_a_seed_is_one_field():
     assert not np.allclose(grf_1d(64, 0.02, seed=3), grf_1d(64, 0.02, seed=4))
 
 
+def test_a_seed_is_the_same_field_where_lapack_chooses_other_signs(monkeypatch):
+    before, eigh = grf_1d(64, 0.02, seed=3), np.linalg.eigh
+
+    def other_signs(matrix):
+        values, vectors = eigh(matrix)
+        return values, vectors * np.random.default_rng(0).choice([-1, 1], len(values))
+
+    monkeypatch.setattr(np.linalg, "eigh", other_signs)
+    np.testing.assert_allclose(grf_1d(64, 0.02, seed=3), before, atol=1e-6)
+
+
 def test_a_shorter_length_gives_a_rougher_field():
     rough, smooth = (np.abs(np.diff(grf_1d(256, length, seed=0))).mean() for length in (0.02, 0.2))
     assert rough > 3 * smooth

@@ -105,7 +105,8 @@ def _differences(job: Job, base: Recipe) -> dict[str, Any]:
 
 
 def _suffix(path: str, value: Any) -> str:
-    return _SHORT.get((path, value)) or f"{path.removeprefix('rwf.')}={value}"
+    shown = f"{value:g}" if isinstance(value, float) else value
+    return _SHORT.get((path, value)) or f"{path.removeprefix('rwf.')}={shown}"
 
 
 def job_to_json(job: Job) -> dict[str, Any]:

@@ -122,7 +122,10 @@ class Run:
 
     @functools.cached_property
     def job(self) -> Job:
-        """The job that made it."""
+        """The job that made it; the tasks are imported, for the specs of their files."""
+        from rwf.registry import recipes
+
+        recipes()
         return job_from_json(self.info)
 
     @functools.cached_property

@@ -51,17 +51,23 @@ def load_tasks(job: Job) -> tuple[Task, bool]:
 
 
 def start(job: Job) -> State:
-    """The state of every member before the first step."""
+    """The state of every member before the first step.
+
+    Not jitted: the compiled draws are shared by all layers of a shape, all members and all jobs of a process,
+    and what cannot be parametrized is refused with its path.
+    """
     task = job.recipe.task.build(job.recipe.signals[0])
 
-    def member_state(member: Mapping[str, Array]) -> State:
+    def member_state(member: Mapping[str, Any]) -> State:
         net = member_net(job, member, task.inputs, task.outputs)
         params = eqx.filter(net, trainable(net))
         optimizer = member_recipe(job, member).optim.build().init(params)
         step, alive, diverged = jnp.int32(0), jnp.bool_(True), jnp.int32(-1)
         return State(net, optimizer, dense_weights(materialize(net)), step, alive, diverged)
 
-    return jax.jit(_over_members(member_state))(member_arrays(job))
+    members = job.members()
+    states = [member_state({name: values[i] for name, values in members.items()}) for i in range(len(members["seed"]))]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
 
 def chunks(job: Job, task: Task, shared: bool, state: State) -> Iterator[Chunk]:

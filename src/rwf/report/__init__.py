@@ -4,6 +4,7 @@ Every function takes records (`load` makes them), or what records are loaded fro
 """
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -83,8 +84,8 @@ def save_figures(sources: Iterable[Source], folder: Path) -> list[Path]:
     records, paths = load(sources), []
     for case in dict.fromkeys(record.case for record in records):
         for drawing in figures_for(case, records):
-            name = f"{case}-{drawing.title}".lower().replace("/", "-").replace(" ", "-").replace(",", "")
-            paths.append(folder / f"{name}.png")
+            name = f"{case} {drawing.title}".lower().replace("μ", "mu").replace("σ", "sigma")
+            paths.append(folder / f"{re.sub('[^a-z0-9]+', '-', name).strip('-')}.png")
             write_atomically(paths[-1], png(drawing.figure))
     return paths
 

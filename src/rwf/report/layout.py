@@ -61,8 +61,8 @@ def layouts(records: Sequence[Record]) -> list[Layout]:
     for case in dict.fromkeys(record.case for record in records):
         mine = [record for record in records if record.case == case]
         names = list(dict.fromkeys(name for record in mine for name in record.metrics))
-        found += [_layout(case, name, mine) for name in headlines(names)]
-        found[-1:] = [replace(last, notes=notes(mine)) for last in found[-1:]]  # once a case, after its last table
+        tables = [_layout(case, name, mine) for name in headlines(names)]
+        found += [*tables[:-1], *(replace(last, notes=notes(mine)) for last in tables[-1:])]  # notes once a case
     return found
 
 

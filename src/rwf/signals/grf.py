@@ -15,7 +15,7 @@ def grf_1d(points: int, length_scale: float, *, seed: int) -> Float[np.ndarray, 
     x = np.linspace(0, 1, points)
     kernel = np.exp(-0.5 * ((x[:, None] - x[None, :]) / length_scale) ** 2)
     values, vectors = np.linalg.eigh(kernel)
-    # LAPACK may return either sign of an eigenvector; fix it, so that a seed means one field on every machine
-    vectors *= np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(points)])
+    # the symmetric root: LAPACK may return either sign of an eigenvector, and here the sign cancels,
+    # so that a seed means one field on every machine
     normal = np.random.default_rng(seed).standard_normal(points)
-    return vectors @ (np.sqrt(np.maximum(values, 0)) * normal)
+    return vectors @ (np.sqrt(np.maximum(values, 0)) * (vectors.T @ normal))

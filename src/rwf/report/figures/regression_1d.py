@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-import rwf.tasks.regression_1d  # noqa: F401  (a run folder names the specs of its task, which must be imported)
 from rwf.record import Run
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.style import FAINT, blank, colour, draw_band, label, log_where_positive, step_axis
