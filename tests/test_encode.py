@@ -20,7 +20,7 @@ def make(name):
     return ENCODINGS[name](jax.random.key(0), jnp.float32)
 
 
-@pytest.mark.parametrize("scale", [1.0, 3.0, 6.0])
+@pytest.mark.parametrize("scale", [1.0, 6.0])
 @pytest.mark.parametrize(("inputs", "frequencies"), [(1, 7), (2, 4), (3, 5)])
 def test_positional_is_the_papers_formula(inputs, frequencies, scale):
     sigma, m = 2.0**scale, frequencies

@@ -102,12 +102,12 @@ def test_no_two_layers_are_drawn_alike(name):
 
 
 @pytest.mark.parametrize("name", NETS)
-@pytest.mark.parametrize("batch", [(), (2, 3)])
-def test_leading_axes_are_the_batch(name, batch):
-    net, point = make_net(name), np.array([0.25, 0.75], np.float32)
-    value = apply(net, np.broadcast_to(point, (*batch, 2)))
-    assert value.shape == (*batch, 3)
-    np.testing.assert_allclose(value, np.broadcast_to(apply(net, point[None])[0], value.shape), atol=1e-5)
+def test_leading_axes_are_the_batch(name):
+    net, batch = make_net(name), np.stack([points()] * 2)
+    value, alone = apply(net, batch), apply(net, points())
+    assert value.shape == (2, 7, 3)
+    np.testing.assert_allclose(value, np.stack([alone] * 2), atol=1e-5)
+    assert jax.eval_shape(net, batch[0, 0]).shape == (3,)
 
 
 def test_mlp_is_the_equations_of_the_paper():

@@ -350,7 +350,9 @@ def test_leaves_are_named_in_paths():
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), list(itertools.combinations([Factorized, LogFactorized, WeightNorm], 2)), ids=str
+    ("one", "other"),
+    list(itertools.combinations([Factorized, LogFactorized, WeightNorm], 2)),
+    ids=lambda kind: kind.__name__,
 )
 def test_structures_of_different_nodes_differ(one, other):
     """With equal static fields too. `register_dataclass` fails here: see rwf.parametrize.node.register."""

@@ -174,3 +174,8 @@ def test_other_files_are_refused(tmp_path):
 def test_committed_results_have_curves_hashes_and_provenance(path):
     report.check_results(path)
     assert path.stat().st_size < 300_000
+
+
+def test_the_page_of_results_is_what_the_command_makes_of_results():
+    page = (REPOSITORY / "docs" / "results.md").read_text()
+    assert page == report.markdown([REPOSITORY / "results"])

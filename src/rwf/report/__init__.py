@@ -40,6 +40,12 @@ __all__ = [
     "write_report",
 ]
 
+_HEADING = """# Results
+
+Made by `rwf report results --markdown docs/results.md`; not to be edited. Every number follows from a file of
+`results/`, which holds the curves, the values of every seed and the provenance of every run.
+"""
+
 
 def rows_of(sources: Iterable[Source]) -> list[Row]:
     """The rows of a table that a program can read: one for each line and metric."""
@@ -67,8 +73,10 @@ def tables(sources: Iterable[Source]) -> list[Table]:
 
 
 def markdown(sources: Iterable[Source]) -> str:
-    """The same tables as Markdown."""
-    return _tables.markdown(load(sources))
+    """The same tables and sentences as Markdown: a page such as docs/results.md."""
+    records = load(sources)
+    bullets = "".join(f"- {sentence}\n" for sentence in _comparisons.sentences(records))
+    return f"{_HEADING}\n{_tables.markdown(records)}\n## In words\n\n{bullets}"
 
 
 def save_results(sources: Iterable[Source], folder: Path, *, allow_quick: bool = False) -> list[Path]:
