@@ -679,3 +679,19 @@ def test_values_are_not_checked_under_jit():
     assert is_array(jax.jit(rwf.normalize)(spoil(jnp.asarray(weight))).layers[1].weight.scale)
     with pytest.raises(ValueError, match=r"weight at 'layers\.1' has shape"):
         jax.jit(rwf.normalize)(spoil(jnp.ones(16)))
+
+
+def test_a_stack_of_layers_is_refused_outside_vmap():
+    stacked = jax.vmap(lambda key: eqx.nn.Linear(2, 3, key=key))(jax.random.split(KEY, 4))
+    with pytest.raises(ValueError, match=r"stack of layers.*jax\.vmap"):
+        rwf.factorize({"a": stacked}, key=KEY)
+
+
+def test_the_last_layer_of_a_raw_pytree_is_left_out_by_where_alone():
+    with pytest.raises(ValueError, match="leave that one out with `where`"):
+        rwf.factorize(raw(), key=KEY, where=lambda path, _: path.endswith("kernel"), axis=-1, last=False)
+
+
+def test_a_bias_of_another_name_is_refused_not_left_unscaled():
+    with pytest.raises(ValueError, match="no bias called 'b'"):
+        rwf.adapt(raw(), where=lambda path, _: True, layer=Layer("kernel", "b"))

@@ -83,7 +83,7 @@ def factorize(
     - `where`: `(path, layer) -> bool` chooses among the dense layers, e.g. `lambda path, _: "decoder" in path`.
     - `axis`: for a raw pytree, which says neither which leaf is a kernel nor its layout, `where` chooses
       leaves by `(path, array)` and `axis` names their output axis: -1 for `x @ w`, 0 for (out, in).
-    - `last`: whether the output layer is factorized too.
+    - `last`: whether the output layer is factorized too (in a raw pytree `where` decides that).
 
     >>> import equinox as eqx, jax, rwf
     >>> model = eqx.nn.MLP(2, 1, 8, 2, key=jax.random.key(0))
@@ -121,7 +121,7 @@ def adapt(model: Tree, *, where: Where | None = None, layer: Layer | None = None
     """Adaptive activations for every hidden dense layer: sigma(a f), with a = 1 for each neuron at the start.
 
     The output layer is left alone by default: nothing is activated there. In a raw pytree `where` chooses the
-    sub-trees that are layers, and `layer` says what their weight and bias are called.
+    sub-trees that are layers, and `layer` says what their weight and bias are called (`None` for no bias).
     """
     if layer is not None and where is None:
         raise ValueError("In a raw pytree, say which sub-trees are layers: where=lambda path, tree: ...")
@@ -129,9 +129,11 @@ def adapt(model: Tree, *, where: Where | None = None, layer: Layer | None = None
 
     def node(site: Site) -> Node:
         _check(site)
+        if layer is not None and layer.bias and child(site.target, layer.bias) is None:
+            raise ValueError(f"{site.path!r} holds no bias called {layer.bias!r}. Name it, or say Layer(bias=None).")
         return adaptive(site.target, site.layer)
 
-    return _replace(model, node, candidate, where, last)
+    return _replace(model, node, candidate, where, last or layer is not None)
 
 
 def reparametrize(model: Tree, name: str, *, key: jax.Array, **factorization: Any) -> Tree:
@@ -237,6 +239,12 @@ def _check(site: Site) -> None:
     if _is_node(site.weight):
         raise _already(site.path, site.weight)
     check_weight(site.path, site.weight, site.layer.axis)
+    bias = child(site.target, site.layer.bias) if site.layer.bias else None
+    if bias is not None and bias.ndim != len(site.layer.axis):
+        raise ValueError(
+            f"The layer at {site.path!r} has a weight of shape {tuple(site.weight.shape)} and a bias of shape "
+            f"{tuple(bias.shape)}: it looks like a stack of layers. Parametrize each of them under jax.vmap."
+        )
 
 
 def _already(path: str, node: Node) -> ValueError:
@@ -271,9 +279,10 @@ def _replace(
         sites.append(Site(name, index, value, layer))
     if not sites:
         raise _nothing_chosen(model, where)
+    if not last and candidate is not layer_of:
+        raise ValueError("A raw pytree does not say which layer is the last: leave that one out with `where`.")
     if not last:
-        # Which layer is the last does not depend on `where`; only in a raw pytree it alone knows the layers.
-        outputs = _outputs(paths if candidate is layer_of else [site.path for site in sites])
+        outputs = _outputs(paths)
         sites = [site for site in sites if site.path not in outputs]
         if not sites:
             raise ValueError(
