@@ -148,3 +148,10 @@ def test_entry_points_add_recipes(monkeypatch):
     entry = types.SimpleNamespace(load=lambda: module)
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry])
     assert registry.recipes()["theirs"].recipe == SMALL
+
+
+def test_the_example_of_an_own_benchmark_runs(tmp_path, capsys):
+    example = Path(__file__).parents[1] / "examples" / "own_signal.py"
+    words = ["--quick", "--steps", "200", "--parametrization", "rwf", "--seeds", "1", "--quiet", "--no-report"]
+    assert main(["run", str(example), *words, "--out", str(tmp_path)]) == 0
+    assert "chirp" in capsys.readouterr().out

@@ -306,7 +306,8 @@ def _execute(jobs: list[Any], options: Execution, words: list[str]) -> int:
     records = reports.load(folders)
     _print_tables(records)
     if options.report:
-        name = f"report-{words[1].replace('/', '-').removesuffix('.py')}{'-quick' if options.quick else ''}.html"
+        case = jobs[0][0].recipe.case.replace("/", "-")
+        name = f"report-{case}{'-quick' if options.quick else ''}.html"
         try:
             theory = words[0] == "reproduce"
             print(f"report: {reports.write_report(records, options.out / name, theory=theory)}")

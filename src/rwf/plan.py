@@ -43,7 +43,7 @@ def study_jobs(study: Study, *, quick: bool, changes: Mapping[str, Any]) -> Iter
                 dataclasses.replace(jobs[-1], recipe=with_values(recipe, {"seeds": seeds}), grid=study.grid),
                 False,
             )
-        if study.tune_lr:
+        if name in study.tuned:
             yield from ((job, True) for job in jobs)
 
 

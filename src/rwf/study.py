@@ -10,12 +10,12 @@ class Study:
     """Which runs a case of the paper needs: its recipes under all four parametrizations, and what is beside them.
 
     **Arguments:** `ablations`: changes of the recipe, each run with RWF alone; `grid`: numeric settings whose
-    product is one program of RWF members, over `grid_seeds` seeds at most; `tune_lr`: whether rows with tuned
-    learning rates are added.
+    product is one program of RWF members, over `grid_seeds` seeds at most; `tuned`: the recipes
+    that get rows with tuned learning rates too.
     """
 
     recipes: tuple[str, ...]
     ablations: tuple[Mapping[str, Any], ...] = ()
     grid: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     grid_seeds: int = 4
-    tune_lr: bool = True
+    tuned: tuple[str, ...] = ()

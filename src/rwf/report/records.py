@@ -132,7 +132,7 @@ def merge(records: Iterable[Record]) -> list[Record]:
     merged: dict[tuple[Any, ...], Record] = {}
     # Newest first, and run folders before results files: they still have the weights.
     for record in sorted(records, key=lambda r: (r.parts[0].run is None, -r.time)):
-        key = (record.line, record.experiment)
+        key = (record.line, record.experiment, record.data)
         merged[key] = _joined(merged[key], record) if key in merged else record
     return [_in_order(record) for record in merged.values()]
 

@@ -76,6 +76,6 @@ STUDIES = {
         recipes=("regression-1d",),
         ablations=({"rwf.trains": "nothing"}, {"rwf.trains": "log"}),
         grid={"rwf.mean": (0.0, 0.5, 1.0, 1.5, 2.0, 3.0), "rwf.stddev": (0.01, 0.1, 0.5, 1.0)},
-        tune_lr=True,
+        tuned=("regression-1d",),
     )
 }

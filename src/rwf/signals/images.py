@@ -1,0 +1,192 @@
+"""Pictures: the paper's two image sets, stand-ins where their files are missing, and a person's own picture."""
+
+import io
+import warnings
+import zipfile
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from jaxtyping import Float32
+
+from rwf.data import find_data, missing
+from rwf.errors import choose, missing_extra
+from rwf.signals.text import font_name, text_image
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+IMAGES, SIDE = 16, 512
+WHAT = {"natural": "16 DIV2K test crops of Tancik et al.", "text": "16 text test images of Tancik et al."}
+
+# Colour photographs inside the scikit-image wheel; its other pictures are grey, drawings, or downloaded.
+_PICTURES = (
+    "astronaut.png",
+    "coffee.png",
+    "chelsea.png",
+    "rocket.jpg",
+    "motorcycle_left.png",
+    "hubble_deep_field.jpg",
+    "ihc.png",
+    "retina.jpg",
+)
+# Formats that are read by Pillow alone: its EPS reader, for one, starts another program.
+_FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF", "PPM")
+_MAX_PIXELS = 100_000_000
+_MAX_HEADER = 65_536  # bytes of an .npy file that are decompressed before its shape is known to be right
+
+
+def image_set(name: Literal["natural", "text"], index: int) -> tuple[Float32[np.ndarray, "512 512 3"], str]:
+    """Image `index` of a set, in [0, 1], and in words where it came from.
+
+    The set is natural.npz or text.npz in the folder that RWF_DATA names. Without the file, a stand-in is made:
+    sixteen generated text images, or sixteen crops of eight pictures that come with scikit-image (the largest
+    centred square of each, then its top left square of three quarters that side, mirrored). Two crops of one
+    picture are not independent: such a set shows that a recipe works, and measures little.
+
+    **Arguments:** `name`, the set; `index`, 0 to 15.
+    """
+    choose(name, WHAT, "image set")
+    if not 0 <= index < IMAGES:
+        raise ValueError(f"The set {name!r} has images 0 to {IMAGES - 1}; got {index}.")
+    path = find_data(f"{name}.npz")
+    if path is not None:
+        stat = path.stat()
+        images = _read_set(path, stat.st_mtime_ns, stat.st_size)
+        return images[index].astype(np.float32) / 255, f"{name}.npz: {WHAT[name]}"
+    if name == "text":
+        return text_image(seed=index, size=SIDE), f"stand-in: generated text images ({font_name()})"
+    return _photograph(index), "stand-in: scikit-image pictures (16 crops of 8)"
+
+
+def read_image(path: str | Path) -> Float32[np.ndarray, "h w 3"]:
+    """A picture from a file, in [0, 1], upright (as its EXIF orientation says), in its own size.
+
+    Grey becomes three equal channels, palettes become colours, and what is transparent shows white. 16 bits of
+    grey are kept; Pillow reads 16-bit colours to their upper 8 bits.
+    """
+    try:
+        from PIL import Image, ImageOps
+    except ImportError:
+        raise missing_extra("pillow", "images", "Reading a picture") from None
+
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"There is no picture {path}. Give the path of a file: {', '.join(_FORMATS)}.")
+    try:
+        with warnings.catch_warnings():
+            # the limit below stands instead: the same number for everybody, and no global of Pillow is set
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(path, formats=_FORMATS) as image:
+                if image.width * image.height > _MAX_PIXELS:
+                    raise _too_large(path, f"{image.width} × {image.height} pixels")
+                maximum = _maximum(image, path)
+                return _three_channels(ImageOps.exif_transpose(image), maximum)
+    except _RefusedError:
+        raise
+    except Image.DecompressionBombError as error:
+        raise _too_large(path, str(error)) from None
+    except Image.UnidentifiedImageError:
+        raise _RefusedError(f"{path} is no picture that can be read. Convert it to: {', '.join(_FORMATS)}.") from None
+    except Exception as error:  # each decoder has errors of its own: OSError, SyntaxError, struct.error, zlib.error ...
+        raise _RefusedError(
+            f"The picture {path} is damaged or cut short ({error}). Copy or download it again, or save it anew as PNG."
+        ) from None
+
+
+class _RefusedError(ValueError):
+    """A file that is refused, in our own words."""
+
+
+def _too_large(path: Path, found: str) -> _RefusedError:
+    return _RefusedError(
+        f"The picture {path} claims to be too large: {found}. At most {_MAX_PIXELS:,} pixels are read: "
+        "make it smaller, and see that it is what you think it is."
+    )
+
+
+def _maximum(image: "Image", path: Path) -> int | None:
+    """The value that means white, where a pixel is one integer of more than 8 bits; None for 8 bits and fewer."""
+    # Pillow has read 16-bit PNG as mode I, and still reads 16-bit PGM so; in a TIFF, mode I is 32 bits
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):
+        (bits,) = getattr(image, "tag_v2", {}).get(258, (16,))  # BitsPerSample of a TIFF, which may be 12
+        return 2**bits - 1
+    if image.mode in ("I", "F"):
+        raise _RefusedError(
+            f"The picture {path} holds 32-bit numbers, for which nothing says which is white. "
+            "Save it with 8 or 16 bits a channel."
+        )
+    return None
+
+
+def _three_channels(image: "Image", maximum: int | None) -> np.ndarray:
+    if maximum is not None:
+        grey = np.asarray(image).astype(np.float32) / maximum
+        return np.repeat(grey[:, :, None], 3, axis=2)
+    if not image.has_transparency_data:
+        return np.asarray(image.convert("RGB")).astype(np.float32) / 255
+    values = np.asarray(image.convert("RGBA")).astype(np.float32) / 255
+    colour, alpha = values[:, :, :3], values[:, :, 3:]
+    return colour * alpha + (1 - alpha)
+
+
+@lru_cache(maxsize=2)  # the time and size are there so that a file that changed is read again
+def _read_set(path: Path, modified: int, size: int) -> np.ndarray:
+    """The images of a set, (16, 512, 512, 3) uint8, read-only. Nothing of the file is ever executed."""
+    expected = f"Expected an NPZ with 'images', ({IMAGES}, {SIDE}, {SIDE}, 3) uint8: see {path.parent} (RWF_DATA)."
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if "images.npy" not in archive.namelist():
+                raise _RefusedError(f"{path} holds {archive.namelist()[:5]}, not 'images'. {expected}")
+            with archive.open("images.npy") as stream:
+                # judged from its first bytes, before the rest is decompressed: it may be a zip bomb
+                shape, dtype = _header(io.BytesIO(stream.read(_MAX_HEADER)))
+        if dtype.hasobject:
+            raise _RefusedError(f"{path} holds Python objects, which could run code when read; refused. {expected}")
+        if shape != (IMAGES, SIDE, SIDE, 3) or dtype != np.uint8:
+            raise _RefusedError(f"{path} holds 'images' of shape {shape} and type {dtype}. {expected}")
+        with np.load(path, allow_pickle=False) as file:
+            images = file["images"]
+    except _RefusedError:
+        raise
+    except Exception as error:  # zipfile, zlib, lzma and numpy have errors of their own
+        raise _RefusedError(f"{path} is damaged, or no NPZ file ({error}). Copy it again. {expected}") from None
+    images.flags.writeable = False
+    return images
+
+
+def _header(stream: io.BytesIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(stream)
+    return shape, dtype
+
+
+def _photograph(index: int) -> np.ndarray:
+    """One of sixteen crops of the pictures that come with scikit-image, resized to 512 × 512."""
+    try:
+        import skimage
+        from skimage.transform import resize
+    except ImportError:
+        purpose = missing("natural.npz", WHAT["natural"]) + " The stand-in"
+        raise missing_extra("scikit-image", "images", purpose) from None
+
+    # by file, not by skimage.data's functions: those may reach for the network
+    again, which = divmod(index, len(_PICTURES))
+    path = Path(skimage.__file__).parent / "data" / _PICTURES[which]
+    if not path.is_file():
+        raise ValueError(
+            f"This version of scikit-image has no {_PICTURES[which]} in its package, which the stand-in for "
+            "natural.npz needs. Install scikit-image 0.24 to 0.26, or name a folder with natural.npz in RWF_DATA."
+        )
+    picture = read_image(path)
+    height, width, _ = picture.shape
+    side = min(height, width)
+    if again:
+        square = picture[: 3 * side // 4, : 3 * side // 4][:, ::-1]
+    else:
+        top, left = (height - side) // 2, (width - side) // 2
+        square = picture[top : top + side, left : left + side]
+    resized: Any = resize(square, (SIDE, SIDE), anti_aliasing=True)
+    return np.clip(resized, 0, 1).astype(np.float32)
