@@ -42,13 +42,13 @@ def colours(*shape):
     return np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
 
 
-def png_that_claims(width, height, path):
+def png_that_claims(size, path):
     """A PNG of some hundred bytes whose header claims a size."""
 
     def chunk(kind, content):
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, 2, 0, 0, 0))
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b""))
     return path
 
@@ -87,6 +87,15 @@ def test_sixteen_bits_are_kept_and_65535_is_white(tmp_path, suffix):
     image = read_image(save(tmp_path / f"deep.{suffix}", pixels))
     np.testing.assert_allclose(image, np.stack([pixels] * 3, axis=-1) / 65535, atol=1e-7)
     assert image[0, 1, 0] > 0
+
+
+def test_twelve_bits_have_their_own_white(tmp_path):
+    tags = [(256, 2), (257, 1), (258, 12), (259, 1), (262, 1), (273, 8), (277, 1), (278, 1), (279, 3)]
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags)
+    pixels = b"\xff\xf8\x00\x00"  # 4095 and 2048, and a byte to fill up
+    path = tmp_path / "twelve.tiff"
+    path.write_bytes(b"II*\0" + struct.pack("<I", 12) + pixels + struct.pack("<H", len(tags)) + entries + bytes(4))
+    np.testing.assert_allclose(read_image(path)[0, :, 0], [1, 2048 / 4095], atol=1e-6)
 
 
 def test_what_is_transparent_shows_white(tmp_path):
@@ -165,7 +174,7 @@ def test_a_bomb_is_refused_and_pillows_limit_left_alone(tmp_path, monkeypatch, s
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
     before = Image.MAX_IMAGE_PIXELS
     with pytest.raises(ValueError, match=r"bomb\.png claims to be too large: .*100,000,000 pixels.*make it smaller"):
-        read_image(png_that_claims(*size, tmp_path / "bomb.png"))
+        read_image(png_that_claims(size, tmp_path / "bomb.png"))
     assert before == Image.MAX_IMAGE_PIXELS
 
 

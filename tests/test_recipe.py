@@ -127,6 +127,11 @@ def test_flat_and_with_values_are_inverse():
     assert differing == {"optim.lr", "net.width", "rwf.trains"}
 
 
+def test_settings_that_only_make_sense_together_can_be_set_together():
+    changed = with_values(SMALL, {"steps": 9, "log_every": 3, "net": MLP(1, 4), "net.width": 5})
+    assert (changed.steps, changed.log_every, changed.net) == (9, 3, MLP(1, 5))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

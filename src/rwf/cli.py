@@ -122,11 +122,13 @@ def list_recipes(words: list[str]) -> int:
     from rwf.registry import recipes
 
     _read(tuple, words, "rwf list", ())
-    table = Table("recipe", "case", "variant", "net", "steps", "seeds", "data", box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    for heading in ("recipe", "net", "steps", "runs", "data"):
+        table.add_column(heading, no_wrap=heading != "data")
     for name, found in sorted(recipes().items()):
         r = found.recipe
         net = f"{type(r.net).__name__} {r.net.depth} × {r.net.width}"
-        table.add_row(name, r.case, r.variant, net, f"{r.steps:,}", str(r.seeds), r.task.describe())
+        table.add_row(name, net, f"{r.steps:,}", str(r.seeds * len(r.signals)), r.task.describe())
     Console().print(table)
     return 0
 

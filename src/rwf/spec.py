@@ -75,17 +75,23 @@ def with_values(spec: SpecType, values: Mapping[str, Any]) -> SpecType:
     >>> with_values(Adam(), {"lr": 0.01}).lr
     0.01
     """
-    for path, value in values.items():
-        spec = _with_value(spec, path, value, path)
-    return spec
+    return _with_values(spec, values, "")
 
 
-def _with_value(spec: Any, path: str, value: Any, whole: str) -> Any:
-    name, _, rest = path.partition(".")
+def _with_values(spec: Any, values: Mapping[str, Any], prefix: str) -> Any:
+    """All changes of one spec at once: what is checked is the outcome, not a stage on the way to it."""
     names = [f.name for f in dataclasses.fields(spec)] if isinstance(spec, Spec) else []
-    if name not in names:
-        hint = nearest(name, names)
-        raise ValueError(f"There is no setting {whole!r}.{hint} {type(spec).__name__} has: {', '.join(names)}.")
-    if rest:
-        value = _with_value(getattr(spec, name), rest, value, whole)
-    return dataclasses.replace(spec, **{name: value})
+    changed: dict[str, Any] = {}
+    below: dict[str, dict[str, Any]] = {}
+    for path, value in values.items():
+        name, _, rest = path.partition(".")
+        if name not in names:
+            hint, has = nearest(name, names), ", ".join(names)
+            raise ValueError(f"There is no setting {prefix + path!r}.{hint} {type(spec).__name__} has: {has}.")
+        if rest:
+            below.setdefault(name, {})[rest] = value
+        else:
+            changed[name] = value
+    for name, deeper in below.items():
+        changed[name] = _with_values(changed.get(name, getattr(spec, name)), deeper, f"{prefix}{name}.")
+    return dataclasses.replace(spec, **changed)

@@ -54,10 +54,17 @@ def image_set(name: Literal["natural", "text"], index: int) -> tuple[Float32[np.
     if path is not None:
         stat = path.stat()
         images = _read_set(path, stat.st_mtime_ns, stat.st_size)
-        return images[index].astype(np.float32) / 255, f"{name}.npz: {WHAT[name]}"
+        return images[index].astype(np.float32) / 255, source(name)
+    return (text_image(seed=index, size=SIDE) if name == "text" else _photograph(index)), source(name)
+
+
+def source(name: Literal["natural", "text"]) -> str:
+    """In words where the images of a set come from, without reading one."""
+    if find_data(f"{name}.npz") is not None:
+        return f"{name}.npz: {WHAT[name]}"
     if name == "text":
-        return text_image(seed=index, size=SIDE), f"stand-in: generated text images ({font_name()})"
-    return _photograph(index), "stand-in: scikit-image pictures (16 crops of 8)"
+        return f"stand-in: generated text images ({font_name()})"
+    return "stand-in: scikit-image pictures (16 crops of 8)"
 
 
 def read_image(path: str | Path) -> Float32[np.ndarray, "h w 3"]:
