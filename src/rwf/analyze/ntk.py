@@ -12,7 +12,7 @@ from rwf.errors import choose
 from rwf.tree import fold, materialize, trainable
 
 _SPACES = ("trained", "weights")
-_COLUMNS = 8192  # of a Jacobian, that are held in float64 at a time
+_COLUMNS = 1024  # of a Jacobian, that are held in float64 at a time
 
 
 def ntk(net: Any, points: Float[np.ndarray | Array, "n d"], *, space: str = "trained") -> Float[np.ndarray, "n n"]:
