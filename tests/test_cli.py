@@ -70,6 +70,7 @@ def test_show_prints_every_setting_and_what_quick_changes(capsys):
         (["run", "regression-1d", "--grid", "rwf.maen=1,2"], "Did you mean 'rwf.mean'"),
         (["run", "regression-1d", "--grid", "rwf.mean=a"], "rwf.mean=0.5,1,2"),
         (["run", "nothing.py"], "no file"),
+        (["run", "image/text/gaussian", "--quick", "--data", "nowhere"], "which is no folder"),
         (["show", "regression"], "Did you mean 'regression-1d'"),
         (["list", "all"], "takes no 'all'"),
         (["reproduce", "regresion-1d"], "Did you mean 'regression-1d'"),
@@ -78,6 +79,7 @@ def test_show_prints_every_setting_and_what_quick_changes(capsys):
 )
 def test_a_mistake_gets_a_sentence_that_helps_and_no_traceback(words, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RWF_DATA", "")  # restored afterwards, whatever --data sets
     try:
         status = main(words)
     except SystemExit as stop:  # tyro's own way

@@ -37,6 +37,7 @@ class Execution:
     """How to run, whatever is run."""
 
     out: Path = Path("runs")  # the folder of all run folders
+    data: Path | None = None  # the folder of data files; the variable RWF_DATA otherwise
     quick: bool = False  # the recipe's quick setting: minutes on a CPU, marked as quick everywhere
     resume: bool = False  # continue unfinished runs from their last checkpoint
     fresh: bool = False  # throw unfinished runs away
@@ -288,6 +289,8 @@ def _execute(jobs: list[Any], options: Execution, words: list[str]) -> int:
     from rwf.progress import Progress
     from rwf.run import InterruptedRunError, run_job
 
+    if options.data:
+        os.environ["RWF_DATA"] = str(options.data)
     progress = Progress(quiet=options.quiet)
     run = functools.partial(
         run_job,
