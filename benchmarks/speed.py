@@ -457,7 +457,7 @@ def import_rows(quick: bool) -> Iterator[Row]:
     sides = {name: side(script) for name, script in scripts.items()}
     for run in sides.values():  # the files are in memory, and compiled
         run()
-    times = in_turns(sides, 0, rounds=5 if quick else 11)
+    times = in_turns(sides, 0, rounds=5 if quick else 8)
     for name in list(scripts)[1:]:
         ratio, interval = paired(times[name], times["jax"])
         how = f"{len(times[name])} fresh interpreters each, in turns; their start excluded"

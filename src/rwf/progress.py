@@ -105,7 +105,8 @@ def describe(look: dict[str, Any]) -> str:
     'loss 0.3  rel_l2 0.3'
     """
     terms = [name for name in look if name not in ("step", "seconds", "alive", "weight_change")]
-    shown = ["loss", *[name for name in terms[1:] if name != "mse"]][:3]
+    others = [name for name in terms if name != "loss" and list(look[name]) != list(look["loss"])]
+    shown = ["loss", *others][:3]  # a single term of the loss would only say it again
     dead = sum(not alive for alive in look["alive"])
     values = [f"{name} {_median(look[name]):.3g}" for name in shown]
     return "  ".join(values + ([f"{dead} diverged"] if dead else []))

@@ -115,7 +115,7 @@ _ALL = [
 ]
 RECIPES = {recipe.name: recipe for recipe in _ALL}
 QUICK = {
-    name: {"task.size": 128, "steps": 100, "log_every": 10, "signals": (0, 1, 2)} | {"optim.warmup_steps": 10}
+    name: {"task.size": 64, "steps": 200, "log_every": 50, "signals": (0, 1, 2), "optim.warmup_steps": 20}
     for name in RECIPES
 }
 STUDIES = {
