@@ -19,6 +19,7 @@ ENCODINGS = {
     "positional": lambda key, dtype: encode.Positional(2, 8, 3.0),
     "gaussian": lambda key, dtype: encode.Gaussian.create(2, frequencies=8, scale=3.0, key=key, dtype=dtype),
     "periodic": lambda key, dtype: encode.Periodic((1.0, None)),
+    "affine": lambda key, dtype: encode.Affine(encode.Positional(2, 8, 3.0), 0.25, -1.0),
 }
 
 NETS = {

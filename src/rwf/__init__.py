@@ -6,23 +6,27 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from rwf import encode, nets
-    from rwf.tree import adapt, factorize, fold, materialize, normalize, reparametrize, trainable
+    from rwf import decay, encode, nets
+    from rwf.dispatch import adapt, factorize, fold, normalize, reparametrize
+    from rwf.suggestion import suggest
+    from rwf.tree import materialize, trainable
 
 # Names are imported when first used (PEP 562): `import rwf` and `rwf --help` do not wait for JAX.
 _HOMES = {
-    "adapt": "rwf.tree",
-    "factorize": "rwf.tree",
-    "fold": "rwf.tree",
+    "adapt": "rwf.dispatch",
+    "factorize": "rwf.dispatch",
+    "fold": "rwf.dispatch",
     "materialize": "rwf.tree",
-    "normalize": "rwf.tree",
-    "reparametrize": "rwf.tree",
+    "normalize": "rwf.dispatch",
+    "reparametrize": "rwf.dispatch",
+    "suggest": "rwf.suggestion",
     "trainable": "rwf.tree",
 }
-_MODULES = ("encode", "nets", "tree")
+_MODULES = ("decay", "encode", "nets", "tree")
 
 __all__ = [
     "adapt",
+    "decay",
     "encode",
     "factorize",
     "fold",
@@ -30,6 +34,7 @@ __all__ = [
     "nets",
     "normalize",
     "reparametrize",
+    "suggest",
     "trainable",
 ]
 

@@ -1,6 +1,7 @@
 """Recipes: all that decides a result, as data. Strings and numbers become objects here, and only here."""
 
 import abc
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -78,6 +79,20 @@ class Periodic(EncodingSpec):
 
 
 @dataclass(frozen=True)
+class Affine(EncodingSpec):
+    """factor * features + offset, of another encoding."""
+
+    of: EncodingSpec = Identity()
+    factor: float = 1.0
+    offset: float = 0.0
+
+    def build(self, inputs: int, *, key: Any) -> "Encoding":
+        from rwf import encode
+
+        return encode.Affine(self.of.build(inputs, key=key), self.factor, self.offset)
+
+
+@dataclass(frozen=True)
 class NetSpec(Spec, abc.ABC):
     """Which network. `depth` counts hidden layers; an output layer follows them."""
 
@@ -128,6 +143,56 @@ class Siren(NetSpec):
 
 
 @dataclass(frozen=True)
+class DeepONet(NetSpec):
+    """A net of the input function at its sensors, a net of the coordinates, and their inner product."""
+
+    activation: str = "tanh"
+    sensors: tuple[int, ...] = (100,)  # the shape in which an input function is given: (points,) or (rows, columns)
+    branch: Literal["mlp", "cnn"] = "mlp"
+    parametrized_convolutions: bool = False  # whether RWF, WN and AA act on the convolutions too
+
+    def __post_init__(self) -> None:
+        choose(self.branch, ("mlp", "cnn"), "branch")
+
+    def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
+        from rwf import nets
+
+        _one_output(outputs)
+        return nets.DeepONet.create(
+            encode,
+            tuple(self.sensors),
+            depth=self.depth,
+            width=self.width,
+            activation=nets.activation(self.activation),
+            branch=self.branch,
+            parametrized_convolutions=self.parametrized_convolutions,
+            key=key,
+        )
+
+
+@dataclass(frozen=True)
+class ModifiedDeepONet(NetSpec):
+    """The modified DeepONet: encoders of function and point, mixed into every hidden layer of both nets."""
+
+    activation: str = "tanh"
+    sensors: tuple[int, ...] = (101,)
+
+    def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
+        from rwf import nets
+
+        _one_output(outputs)
+        sigma, sensors = nets.activation(self.activation), tuple(self.sensors)
+        return nets.ModifiedDeepONet.create(
+            encode, sensors, depth=self.depth, width=self.width, activation=sigma, key=key
+        )
+
+
+def _one_output(outputs: int) -> None:
+    if outputs != 1:
+        raise ValueError(f"An operator net returns one number at a point; {outputs} are asked. Train one net for each.")
+
+
+@dataclass(frozen=True)
 class Factorization(Spec):
     """How RWF draws its scales, exp(N(mean, stddev)), and what it trains beside V."""
 
@@ -141,8 +206,8 @@ class Factorization(Spec):
 
 
 @dataclass(frozen=True)
-class Adam(Spec):
-    """Adam with a linear warm-up, then lr * decay_rate^(steps since / decay_steps), without stairs."""
+class OptimizerSpec(Spec, abc.ABC):
+    """Which optimizer. The rate rises linearly, then is lr * decay_rate^(steps since / decay_steps), without stairs."""
 
     lr: float = 1e-3  # the learning rate at the start, or after the warm-up
     decay_rate: float = 1.0
@@ -159,10 +224,103 @@ class Adam(Spec):
         warmup = optax.linear_schedule(0.0, self.lr, self.warmup_steps)
         return optax.join_schedules([warmup, decay], [self.warmup_steps])
 
+    @abc.abstractmethod
+    def build(self) -> "optax.GradientTransformation":
+        """Makes the optimizer. `update` is given step, value, grad and value_fn beside the usual, if it takes them."""
+
+    def held_steps(self) -> int:
+        """How many steps in a row see the same batch."""
+        return 1
+
+
+@dataclass(frozen=True)
+class Adam(OptimizerSpec):
+    """Adam."""
+
     def build(self) -> "optax.GradientTransformation":
         import optax
 
         return optax.adam(self.schedule())
+
+
+@dataclass(frozen=True)
+class RestartedAdam(OptimizerSpec):
+    """Adam whose moments and rate start anew at some steps, such as those where a curriculum goes on."""
+
+    restarts: tuple[int, ...] = ()
+
+    def build(self) -> "optax.GradientTransformation":
+        import optax
+
+        return _restarted(optax.adam(self.schedule()), self.restarts)
+
+
+@dataclass(frozen=True)
+class SOAP(OptimizerSpec):
+    """Adam in the eigenbasis of Shampoo's preconditioner (rwf.optimize.soap)."""
+
+    b1: float = 0.95
+    b2: float = 0.95
+    frequency: int = 10  # steps between two refreshes of the eigenbasis
+    restarts: tuple[int, ...] = ()  # steps at which it starts anew, its rate included
+
+    def build(self) -> "optax.GradientTransformation":
+        from rwf.optimize import soap
+
+        optimizer = soap(self.schedule(), b1=self.b1, b2=self.b2, frequency=self.frequency)
+        return _restarted(optimizer, self.restarts)
+
+
+@dataclass(frozen=True)
+class LBFGS(OptimizerSpec):
+    """L-BFGS with a line search (Optax's). It needs a loss that stays: each batch is held, and then it starts anew."""
+
+    lr: float = 1.0  # the step that the line search tries first
+    hold: int = 100  # steps that one batch is held for
+    memory: int = 10  # pairs of steps and gradients that the Hessian is made from
+    line_steps: int = 20  # values that a line search may try; 0 for none, then lr is the step
+
+    def __post_init__(self) -> None:
+        if self.hold < 1 or self.memory < 1 or self.line_steps < 0:
+            raise ValueError(
+                f"optim.hold and optim.memory must be 1 or more, and optim.line_steps 0 or more; "
+                f"they are {self.hold}, {self.memory} and {self.line_steps}."
+            )
+
+    def build(self) -> "optax.GradientTransformation":
+        import optax
+
+        from rwf.optimize import restarting
+
+        search = optax.scale_by_zoom_linesearch(self.line_steps, initial_guess_strategy="one")
+        optimizer = optax.lbfgs(self.schedule(), self.memory, linesearch=search if self.line_steps else None)
+        return restarting(optimizer, lambda step: step % self.hold)
+
+    def held_steps(self) -> int:
+        return self.hold
+
+
+def _restarted(optimizer: Any, restarts: tuple[int, ...]) -> Any:
+    from rwf.optimize import restarting, since_last
+
+    return restarting(optimizer, since_last(restarts)) if restarts else optimizer
+
+
+OPTIMIZERS = {"adam": Adam, "soap": SOAP, "lbfgs": LBFGS}
+
+
+def with_optimizer(recipe: "Recipe", name: str) -> "Recipe":
+    """The recipe with another optimizer; it keeps the schedule of the rate, unless a line search finds its own steps.
+
+    >>> from rwf.registry import find_recipe
+    >>> with_optimizer(find_recipe("regression-1d").recipe, "soap").optim.frequency
+    10
+    """
+    kind = OPTIMIZERS[choose(name, OPTIMIZERS, "optimizer")]
+    if kind is LBFGS:
+        return dataclasses.replace(recipe, optim=LBFGS())
+    kept = {field.name: getattr(recipe.optim, field.name) for field in dataclasses.fields(OptimizerSpec)}
+    return dataclasses.replace(recipe, optim=kind(**kept))
 
 
 @dataclass(frozen=True)
@@ -188,18 +346,19 @@ class Recipe(Spec):
     net: NetSpec
     variant: str = "none"
     encoding: EncodingSpec = Identity()
-    optim: Adam = Adam()
+    optim: OptimizerSpec = Adam()
     rwf: Factorization = Factorization()
     steps: int = 10_000
     log_every: int = 100  # steps between two looks at the metrics
     seeds: int = 3  # how many runs, each with its own initialization and batches
     first_seed: int = 0
     signals: tuple[int, ...] = (0,)  # which signals of the data, each a run of its own
-    precision: str = "float32"  # of matrix products: float32, tf32x3, tf32, bfloat16
+    together: int = 40  # members side by side on an accelerator; more are taken in turns, for memory
+    precision: str = "float32"  # of matrix products: float32, tf32x3, bf16x3, tf32, float16, bfloat16
 
     def __post_init__(self) -> None:
         choose(self.precision, PRECISIONS, "precision")
-        for name in ("steps", "log_every", "seeds"):
+        for name in ("steps", "log_every", "seeds", "together"):
             value = getattr(self, name)
             if value < 1:
                 raise ValueError(f"{name} must be 1 or more; it is {value}.")

@@ -7,9 +7,7 @@ Works on any pytree: an Equinox module, a dictionary of parameters. Imports only
     model = rwf.fold(model)                     # plain weights again, for good
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import jax
@@ -17,15 +15,14 @@ import jax.numpy as jnp
 
 from rwf.errors import choose
 from rwf.parametrize.adaptive import adaptive
-from rwf.parametrize.checks import check_weight
 from rwf.parametrize.factorized import Trains, random_factorization
 from rwf.parametrize.frozen import Frozen
-from rwf.parametrize.layer import Layer, child, layer_of, with_children
+from rwf.parametrize.layer import Layer, child
 from rwf.parametrize.node import Node
+from rwf.parametrize.sites import Site, Where, check, is_array, is_node, leaves, replace_sites, replace_weights
 from rwf.parametrize.weight_norm import weight_norm
 
 Tree = TypeVar("Tree")
-Where = Callable[[str, Any], bool]
 
 
 def materialize(tree: Tree) -> Tree:
@@ -33,7 +30,7 @@ def materialize(tree: Tree) -> Tree:
 
     Call it once, at the top of the loss, so that the cost is one multiply a weight and not one a sample.
     """
-    return jax.tree.map(lambda x: x.materialize() if _is_node(x) else x, tree, is_leaf=_is_node)
+    return jax.tree.map(lambda x: x.materialize() if is_node(x) else x, tree, is_leaf=is_node)
 
 
 def fold(tree: Tree) -> Tree:
@@ -44,9 +41,17 @@ def fold(tree: Tree) -> Tree:
     """
 
     def plain(leaf: Any) -> Any:
-        return _fold_node(leaf) if _is_node(leaf) and not isinstance(leaf, Frozen) else leaf
+        return _fold_node(leaf) if is_node(leaf) and not isinstance(leaf, Frozen) else leaf
 
-    return jax.tree.map(plain, tree, is_leaf=_is_node)
+    def stop(value: Any) -> bool:
+        if _is_optimizer_state(value) and any(is_node(leaf) for _, leaf in leaves(value, is_node)):
+            raise ValueError(
+                f"{type(value).__name__} is the state of an optimizer: its moments are no weights, and to fold them "
+                "makes no sense. Fold the model alone, e.g. `rwf.fold(state.params)`."
+            )
+        return is_node(value)
+
+    return jax.tree.map(plain, tree, is_leaf=stop)
 
 
 def trainable(tree: Any) -> Any:
@@ -71,7 +76,7 @@ def factorize(
     axis: int | tuple[int, ...] | None = None,
     last: bool = True,
 ) -> Tree:
-    """Random weight factorization of every dense layer: W = diag(s) V, s = exp(N(mean, stddev)).
+    """Random weight factorization of every dense layer and convolution: W = diag(s) V, s = exp(N(mean, stddev)).
 
     The model computes the same function as before, to rounding; a trained model too. Biases stay as they are.
 
@@ -80,7 +85,9 @@ def factorize(
     - `key`: a `jax.random.key`; the scales are drawn from it, once.
     - `mean`, `stddev`: of log s. The paper recommends 1.0 and 0.1.
     - `trains`: `"scale"` (s itself: the paper's listing), `"log"` (log s: its prose), `"nothing"` (V alone).
-    - `where`: `(path, layer) -> bool` chooses among the dense layers, e.g. `lambda path, _: "decoder" in path`.
+    - `where` chooses among the layers (dense, convolutions, projections of attention): a function
+      `(path, layer) -> bool`, e.g. `lambda path, _: "decoder" in path`; or a type of layer, or a tuple of types.
+      An embedding is factorized only where its type is named.
     - `axis`: for a raw pytree, which says neither which leaf is a kernel nor its layout, `where` chooses
       leaves by `(path, array)` and `axis` names their output axis: -1 for `x @ w`, 0 for (out, in).
     - `last`: whether the output layer is factorized too (in a raw pytree `where` decides that).
@@ -96,7 +103,7 @@ def factorize(
     def node(site: Site) -> Node:
         return build(jnp.asarray(site.weight), site.inputs, jax.random.fold_in(key, site.index))
 
-    return _replace_weights(model, node, where, axis, last)
+    return replace_weights(model, node, where=where, axis=axis, last=last)
 
 
 def normalize(
@@ -114,7 +121,7 @@ def normalize(
     def node(site: Site) -> Node:
         return weight_norm(jnp.asarray(site.weight), site.inputs)
 
-    return _replace_weights(model, node, where, axis, last)
+    return replace_weights(model, node, where=where, axis=axis, last=last)
 
 
 def adapt(model: Tree, *, where: Where | None = None, layer: Layer | None = None, last: bool = False) -> Tree:
@@ -125,15 +132,15 @@ def adapt(model: Tree, *, where: Where | None = None, layer: Layer | None = None
     """
     if layer is not None and where is None:
         raise ValueError("In a raw pytree, say which sub-trees are layers: where=lambda path, tree: ...")
-    candidate = layer_of if layer is None else lambda value: layer if _holds(value, layer) else None
+    candidate = None if layer is None else lambda value: layer if _holds(value, layer) else None
 
     def node(site: Site) -> Node:
-        _check(site)
+        check(site)
         if layer is not None and layer.bias and child(site.target, layer.bias) is None:
             raise ValueError(f"{site.path!r} holds no bias called {layer.bias!r}. Name it, or say Layer(bias=None).")
         return adaptive(site.target, site.layer)
 
-    return _replace(model, node, candidate, where, last or layer is not None)
+    return replace_sites(model, node, candidate, where, last or layer is not None)
 
 
 def reparametrize(model: Tree, name: str, *, key: jax.Array, **factorization: Any) -> Tree:
@@ -154,32 +161,14 @@ def reparametrize(model: Tree, name: str, *, key: jax.Array, **factorization: An
 
 def nodes(tree: Any) -> Iterator[tuple[str, Node]]:
     """The parametrizations in a tree with their paths; constants (`Frozen`) are not among them."""
-    for path, leaf in _leaves(tree, _is_node):
+    for path, leaf in leaves(tree, is_node):
         if isinstance(leaf, Node) and not isinstance(leaf, Frozen):
             yield path, leaf
 
 
-@dataclass(frozen=True)
-class Site:
-    """A place where a parametrization goes: a layer, or in a raw pytree the weight itself."""
-
-    path: str
-    index: int
-    target: Any
-    layer: Layer
-
-    @property
-    def weight(self) -> Any:
-        return child(self.target, self.layer.weight) if self.layer.weight else self.target
-
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        return self.layer.inputs(self.weight.ndim)
-
-
 def _fold_node(node: Node) -> Any:
     # Only arrays go through jit: a layer may hold other leaves too, such as its activation.
-    arrays = _materialize_arrays(jax.tree.map(lambda leaf: leaf if _is_array(leaf) else None, node))
+    arrays = _materialize_arrays(jax.tree.map(lambda leaf: leaf if is_array(leaf) else None, node))
     whole = node.materialize()
     return jax.tree.map(lambda new, old: old if new is None else new, arrays, whole, is_leaf=lambda leaf: leaf is None)
 
@@ -187,140 +176,9 @@ def _fold_node(node: Node) -> Any:
 _materialize_arrays = jax.jit(lambda node: node.materialize())
 
 
-def _is_node(value: Any) -> bool:
-    return isinstance(value, Node)
-
-
-def _is_array(value: Any) -> bool:
-    return hasattr(value, "dtype") and hasattr(value, "shape")
+def _is_optimizer_state(value: Any) -> bool:
+    return isinstance(value, tuple) and type(value).__module__.partition(".")[0] == "optax"
 
 
 def _holds(value: Any, layer: Layer) -> bool:
-    return not _is_array(value) and child(value, layer.weight) is not None
-
-
-def _leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[str, Any]]:
-    flat = jax.tree_util.tree_leaves_with_path(tree, is_leaf=is_leaf)
-    return [(jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in flat]
-
-
-def _replace_weights(
-    model: Tree,
-    build: Callable[[Site], Node],
-    where: Where | None,
-    axis: int | tuple[int, ...] | None,
-    last: bool,
-) -> Tree:
-    """Puts a node in the place of the weight of every chosen layer (of every chosen leaf, given an axis)."""
-    if axis is not None and where is None:
-        raise ValueError(
-            "`axis` is for raw pytrees, which do not say which leaf is a dense weight: choose the leaves too, "
-            "with where=lambda path, leaf: path.endswith('kernel')."
-        )
-
-    def raw(value: Any) -> Layer | None:
-        if axis is None or not _is_array(value):
-            return None
-        axes = (axis,) if isinstance(axis, int) else axis
-        return Layer("", None, tuple(a - value.ndim if 0 <= a < value.ndim else a for a in axes))
-
-    def node(site: Site) -> Any:
-        _check(site)
-        try:
-            built = build(site)
-        except ValueError as error:
-            raise ValueError(f"At {site.path!r}: {error}") from None
-        return with_children(site.target, {site.layer.weight: built}) if site.layer.weight else built
-
-    return _replace(model, node, layer_of if axis is None else raw, where, last)
-
-
-def _check(site: Site) -> None:
-    if _is_node(site.weight):
-        raise _already(site.path, site.weight)
-    check_weight(site.path, site.weight, site.layer.axis)
-    bias = child(site.target, site.layer.bias) if site.layer.bias else None
-    if bias is not None and bias.ndim != len(site.layer.axis):
-        raise ValueError(
-            f"The layer at {site.path!r} has a weight of shape {tuple(site.weight.shape)} and a bias of shape "
-            f"{tuple(bias.shape)}: it looks like a stack of layers. Parametrize each of them under jax.vmap."
-        )
-
-
-def _already(path: str, node: Node) -> ValueError:
-    return ValueError(
-        f"{path!r} is parametrized already ({type(node).__name__}). Fold it first with `rwf.fold(model)`, "
-        "or leave it out with `where`."
-    )
-
-
-def _replace(
-    model: Tree,
-    build: Callable[[Site], Any],
-    candidate: Callable[[Any], Layer | None],
-    where: Where | None,
-    last: bool,
-) -> Tree:
-    flat, treedef = jax.tree_util.tree_flatten_with_path(
-        model, is_leaf=lambda value: _is_node(value) or candidate(value) is not None
-    )
-    values = [value for _, value in flat]
-    paths, sites = [], []
-    for index, (path, value) in enumerate(flat):
-        name = jax.tree_util.keystr(path, simple=True, separator=".")
-        layer = None if isinstance(value, Node) else candidate(value)
-        if isinstance(value, Frozen) or (layer is None and not _is_node(value)):
-            continue
-        paths.append(name)
-        if where is not None and not where(name, value):
-            continue
-        if layer is None:
-            raise _already(name, value)
-        sites.append(Site(name, index, value, layer))
-    if not sites:
-        raise _nothing_chosen(model, where)
-    if not last and candidate is not layer_of:
-        raise ValueError("A raw pytree does not say which layer is the last: leave that one out with `where`.")
-    if not last:
-        outputs = _outputs(paths)
-        sites = [site for site in sites if site.path not in outputs]
-        if not sites:
-            raise ValueError(
-                f"Only output layers are chosen ({', '.join(outputs)}), and last=False leaves them alone. "
-                "Choose hidden layers, or write last=True."
-            )
-    _refuse_tied(model, sites)
-    for order, site in enumerate(sites):
-        values[site.index] = build(replace(site, index=order))
-    return jax.tree_util.tree_unflatten(treedef, values)
-
-
-def _outputs(paths: list[str]) -> list[str]:
-    """The layers that a net calls `output`; in a net that names none, the last one of the tree."""
-    return [path for path in paths if path.rpartition(".")[2] == "output"] or paths[-1:]
-
-
-def _nothing_chosen(model: Any, where: Where | None) -> ValueError:
-    paths = [path for path, leaf in _leaves(model) if _is_array(leaf)]
-    shown = ", ".join(paths[:8]) + (", ..." if len(paths) > 8 else "")
-    if where is not None:
-        return ValueError(
-            f"`where` chose no dense layer. It is called with paths such as 'layers.0'. In a raw pytree pass "
-            f"`axis` too, and choose leaves; this tree's are: {shown or 'none'}."
-        )
-    return ValueError(
-        f"{type(model).__name__} holds no dense layer that we know (rwf's own, eqx.nn.Linear). For a raw pytree "
-        "say which leaves are dense weights and which of their axes is the output: "
-        f"where=lambda path, leaf: path.endswith('kernel'), axis=-1. Its arrays are: {shown or 'none'}."
-    )
-
-
-def _refuse_tied(model: Any, sites: list[Site]) -> None:
-    """Arrays tied by identity come apart at the first jit; parametrizing one would untie them silently."""
-    counts = Counter(id(leaf) for _, leaf in _leaves(model) if _is_array(leaf))
-    for site in sites:
-        if counts[id(site.weight)] > 1:
-            raise ValueError(
-                f"The weight at {site.path!r} is the same array as another leaf of the model. Tied weights come "
-                "apart under jit: tie them with eqx.nn.Shared, or leave them out with `where`."
-            )
+    return not is_array(value) and child(value, layer.weight) is not None

@@ -3,7 +3,8 @@
 import abc
 
 import equinox as eqx
-from jaxtyping import Array, Float
+
+from rwf.derive import Field
 
 
 class Encoding(eqx.Module):
@@ -15,5 +16,5 @@ class Encoding(eqx.Module):
         """How many features come out."""
 
     @abc.abstractmethod
-    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch features"]:
+    def __call__(self, x: Field) -> Field:
         """The features of a batch of points."""

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from rwf.derive import Field, concat, elementwise
 from rwf.encode.base import Encoding
 from rwf.parametrize.frozen import Frozen, constant
 
@@ -33,6 +34,6 @@ class Gaussian(Encoding):
     def features(self) -> int:
         return 2 * constant(self.frequencies).shape[-1]
 
-    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch features"]:
+    def __call__(self, x: Field) -> Field:
         phases = 2 * jnp.pi * (x @ constant(self.frequencies))
-        return jnp.concatenate([jnp.cos(phases), jnp.sin(phases)], axis=-1)
+        return concat([elementwise(jnp.cos, phases), elementwise(jnp.sin, phases)])

@@ -3,8 +3,8 @@
 from typing import final
 
 import equinox as eqx
-from jaxtyping import Array, Float
 
+from rwf.derive import Field
 from rwf.encode.base import Encoding
 
 
@@ -18,5 +18,5 @@ class Identity(Encoding):
     def features(self) -> int:
         return self.inputs
 
-    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch features"]:
+    def __call__(self, x: Field) -> Field:
         return x

@@ -5,8 +5,8 @@ from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
+from rwf.derive import Field, concat, elementwise
 from rwf.encode.base import Encoding
 
 
@@ -24,7 +24,7 @@ class Periodic(Encoding):
     def features(self) -> int:
         return sum(1 if period is None else 2 for period in self.periods)
 
-    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch features"]:
+    def __call__(self, x: Field) -> Field:
         if x.shape[-1] != len(self.periods):
             raise ValueError(
                 f"Periodic has {len(self.periods)} periods and got points of {x.shape[-1]} coordinates; "
@@ -37,5 +37,5 @@ class Periodic(Encoding):
                 parts.append(column)
             else:
                 phase = (2 * math.pi / period) * column
-                parts += [jnp.cos(phase), jnp.sin(phase)]
-        return jnp.concatenate(parts, axis=-1)
+                parts += [elementwise(jnp.cos, phase), elementwise(jnp.sin, phase)]
+        return concat(parts)

@@ -4,8 +4,8 @@ from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
+from rwf.derive import Field, concat, elementwise
 from rwf.encode.base import Encoding
 
 
@@ -25,8 +25,8 @@ class Positional(Encoding):
     def features(self) -> int:
         return 2 * self.inputs * self.frequencies
 
-    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch features"]:
+    def __call__(self, x: Field) -> Field:
         exponents = self.scale * jnp.arange(self.frequencies, dtype=x.dtype) / self.frequencies
-        phases = 2 * jnp.pi * x[..., None] * 2.0**exponents
-        phases = phases.reshape(*x.shape[:-1], self.inputs * self.frequencies)
-        return jnp.concatenate([jnp.cos(phases), jnp.sin(phases)], axis=-1)
+        columns = [x[..., axis : axis + 1] for axis in range(self.inputs)]
+        phases = concat([2 * jnp.pi * column * 2.0**exponents for column in columns])
+        return concat([elementwise(jnp.cos, phases), elementwise(jnp.sin, phases)])

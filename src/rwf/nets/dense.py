@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from rwf.derive import Field
 from rwf.parametrize.layer import Layer
 
 
@@ -18,7 +19,7 @@ class Dense(eqx.Module):
 
     rwf_layer: ClassVar[Layer] = Layer("weight", "bias", (-1,))
 
-    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+    def __call__(self, x: Field) -> Field:
         return x @ self.weight + self.bias
 
 

@@ -5,8 +5,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
+from rwf.derive import Field, elementwise
 from rwf.encode import Encoding
 from rwf.nets.activations import Activation
 from rwf.nets.dense import Dense, glorot
@@ -38,8 +39,11 @@ class MLP(eqx.Module):
         layers = tuple(glorot(i, width, key=k, dtype=dtype) for i, k in zip(sizes[:-1], keys[:-1], strict=True))
         return cls(encode, layers, glorot(sizes[-1], outputs, key=keys[-1], dtype=dtype), activation)
 
-    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        g = self.encode(x)
+    def __call__(self, x: Field) -> Field:
+        return self.decode(self.encode(x))
+
+    def decode(self, g: Field) -> Field:
+        """What the net makes of features: all of it but the encoding."""
         for layer in self.layers:
-            g = self.activation(layer(g))
+            g = elementwise(self.activation, layer(g))
         return self.output(g)

@@ -5,8 +5,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
+from rwf.derive import Field, elementwise
 from rwf.encode import Encoding
 from rwf.nets.activations import Activation
 from rwf.nets.dense import Dense, glorot
@@ -46,12 +47,15 @@ class ModifiedMLP(eqx.Module):
             activation,
         )
 
-    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        x = self.encode(x)
-        u = self.activation(self.gate_u(x))
-        v = self.activation(self.gate_v(x))
-        h = self.activation(self.layers[0](x))
+    def __call__(self, x: Field) -> Field:
+        return self.decode(self.encode(x))
+
+    def decode(self, x: Field) -> Field:
+        """What the net makes of features: all of it but the encoding."""
+        u = elementwise(self.activation, self.gate_u(x))
+        between = elementwise(self.activation, self.gate_v(x)) - u
+        h = elementwise(self.activation, self.layers[0](x))
         for layer in self.layers[1:]:
-            z = self.activation(layer(h))
-            h = (1 - z) * u + z * v
+            z = elementwise(self.activation, layer(h))
+            h = u + z * between  # (1 - Z) U + Z V with one product, which counts where derivatives are carried
         return self.output(h)

@@ -6,8 +6,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
+from rwf.derive import Field, elementwise
 from rwf.encode import Encoding
 from rwf.nets.dense import Dense
 from rwf.parametrize.frozen import Frozen, constant
@@ -49,11 +50,14 @@ class Siren(eqx.Module):
         ]
         return cls(encode, tuple(layers), output, Frozen(jnp.asarray(omega, dtype)))
 
-    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+    def __call__(self, x: Field) -> Field:
+        return self.decode(self.encode(x))
+
+    def decode(self, g: Field) -> Field:
+        """What the net makes of features: all of it but the encoding."""
         omega = constant(self.omega)
-        g = self.encode(x)
         for layer in self.layers:
-            g = jnp.sin(omega * layer(g))
+            g = elementwise(jnp.sin, omega * layer(g))
         return self.output(g)
 
 

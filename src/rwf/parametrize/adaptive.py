@@ -24,7 +24,8 @@ class Adaptive(Node):
         scaled = {self.spec.weight: jnp.expand_dims(self.scale, inputs) * weight}
         bias = child(self.layer, self.spec.bias) if self.spec.bias else None
         if bias is not None and self.spec.bias:
-            scaled[self.spec.bias] = self.scale * bias
+            behind = tuple(range(-self.spec.tail, 0))
+            scaled[self.spec.bias] = jnp.expand_dims(self.scale, behind) * bias
         return with_children(self.layer, scaled)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, final
 
 import jax
@@ -74,14 +75,13 @@ def random_factorization(
         log_scale = mean + stddev * jax.random.normal(key, shape, wide)
         if trains == "log":
             log_scale = log_scale.astype(weight.dtype)
-            direction = weight.astype(wide) / jnp.expand_dims(jnp.exp(log_scale.astype(wide)), inputs)
-            node: Node = LogFactorized(direction.astype(weight.dtype), log_scale, inputs)
+            direction = _divide(weight, jnp.exp(log_scale.astype(wide)), inputs)
+            node: Node = LogFactorized(direction, log_scale, inputs)
         else:
             scale = jnp.exp(log_scale).astype(weight.dtype)
-            direction = (weight.astype(wide) / jnp.expand_dims(scale.astype(wide), inputs)).astype(weight.dtype)
+            direction = _divide(weight, scale.astype(wide), inputs)
             node = Factorized(direction, Frozen(scale) if trains == "nothing" else scale, inputs)
-        error = jnp.abs(node.materialize() - weight)  # NaN, too, is not <= anything
-        if is_false(jnp.all(error <= 0.05 * jnp.max(jnp.abs(weight), initial=0))):
+        if is_false(_keeps(node, weight)):
             raise ValueError(
                 f"exp(N({mean}, {stddev})) leaves the range of {weight.dtype.name}: s (W / s) is not W. "
                 "Use a smaller mean or stddev (the paper's are 0.5 to 2 and 0.01 to 0.1)."
@@ -89,3 +89,15 @@ def random_factorization(
         return node
 
     return build
+
+
+# Compiled, so that a large weight is read once for each and nothing as large is kept beside the direction.
+@partial(jax.jit, static_argnames="inputs")
+def _divide(weight: jax.Array, scale: jax.Array, inputs: tuple[int, ...]) -> jax.Array:
+    return (weight.astype(scale.dtype) / jnp.expand_dims(scale, inputs)).astype(weight.dtype)
+
+
+@jax.jit
+def _keeps(node: Node, weight: jax.Array) -> jax.Array:
+    error = jnp.abs(node.materialize() - weight)  # NaN, too, is not <= anything
+    return jnp.all(error <= 0.05 * jnp.max(jnp.abs(weight), initial=0))

@@ -1,0 +1,60 @@
+"""Two ways to the same derivatives: carried through a net layer by layer, or by jvp of jvp through any function."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from rwf.derive.jet import Jet, Row
+from rwf.derive.wanted import Wanted
+
+
+def seed(points: Float[Array, "points inputs"], wanted: Wanted) -> Jet:
+    """The coordinates as a Jet: each is differentiated by itself, and has no second derivative."""
+    inputs = points.shape[-1]
+    _check_axes(wanted, inputs)
+    units = np.eye(inputs)
+    first = tuple(jnp.broadcast_to(jnp.asarray(units[axis], points.dtype), points.shape) for axis in wanted.first)
+    return Jet(points, first, (None,) * len(wanted.second), None, wanted)
+
+
+def forward(net: Callable[[Any], Any], points: Float[Array, "points inputs"], wanted: Wanted) -> Jet:
+    """The values of a net at some points with the derivatives that are wanted, carried forward layer by layer.
+
+    **Arguments:** `net`: materialized, and written with `elementwise` and `concat`, as all of `rwf.nets` are.
+
+    >>> jet = forward(lambda x: x[..., 0:1] * x[..., 1:2], jnp.array([[2.0, 3.0]]), Wanted(first=(0,)))
+    >>> float(jet.value[0, 0]), float(jet.by(0)[0, 0])
+    (6.0, 3.0)
+    """
+    return net(seed(points, wanted))
+
+
+def by_jvp(net: Callable[[Any], Any], points: Float[Array, "points inputs"], wanted: Wanted) -> Jet:
+    """The same for anybody's net, from an array of points to an array of values, by jvp of jvp."""
+    _check_axes(wanted, points.shape[-1])
+
+    def along(axis: int) -> Float[Array, "points inputs"]:
+        return jnp.zeros_like(points).at[..., axis].set(1)
+
+    def slope(axis: int) -> Callable[[Any], Row]:
+        return lambda x: jax.jvp(net, (x,), (along(axis),))[1]
+
+    def bend(i: int, j: int) -> Row:
+        return jax.jvp(slope(i), (points,), (along(j),))[1]
+
+    first = tuple(slope(axis)(points) for axis in wanted.first)
+    second = tuple(bend(i, j) for i, j in wanted.second)
+    bends = [bend(axis, axis) for axis in wanted.laplacian]
+    return Jet(net(points), first, second, sum(bends[1:], bends[0]) if bends else None, wanted)
+
+
+def _check_axes(wanted: Wanted, inputs: int) -> None:
+    if wanted.first and wanted.first[-1] >= inputs:
+        raise ValueError(
+            f"A derivative by coordinate {wanted.first[-1]} was wanted of points with {inputs} coordinates; "
+            f"they are counted from 0 to {inputs - 1}."
+        )

@@ -1,0 +1,98 @@
+"""DeepONet (Lu et al., 2021): a net of the input function, a net of the coordinates, and their inner product."""
+
+import math
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from rwf.derive import Field
+from rwf.encode import Encoding, Identity
+from rwf.nets.activations import Activation
+from rwf.nets.cnn import ConvolutionalBranch
+from rwf.nets.mlp import MLP
+
+Branch = Literal["mlp", "cnn"]
+
+
+class DeepONet(eqx.Module):
+    """G(a)(y) = sum_k b_k(a) t_k(y), with b the branch at the sensors' values and t the trunk at the points.
+
+    A branch is evaluated once a function and a trunk once a point: points that all functions share cost one
+    product of the two.
+    """
+
+    branch: MLP | ConvolutionalBranch
+    trunk: MLP
+    sensors: tuple[int, ...] = eqx.field(static=True)
+
+    @classmethod
+    def create(
+        cls,
+        encode: Encoding,
+        sensors: tuple[int, ...],
+        *,
+        depth: int,
+        width: int,
+        activation: Activation,
+        branch: Branch = "mlp",
+        parametrized_convolutions: bool = False,
+        key: PRNGKeyArray,
+        dtype: Any = jnp.float32,
+    ) -> "DeepONet":
+        """Two nets with as many features as they are wide; `encode` is the trunk's, `sensors` the shape of an `a`."""
+        key_branch, key_trunk = jax.random.split(key)
+        size = {"width": width, "activation": activation}
+        if branch == "cnn":
+            height, columns = grid_of(sensors)
+            parametrized = parametrized_convolutions
+            reads: MLP | ConvolutionalBranch = ConvolutionalBranch.create(
+                (height, columns), width, parametrized=parametrized, key=key_branch, dtype=dtype, **size
+            )
+        else:
+            reads = MLP.create(Identity(math.prod(sensors)), width, depth=depth, key=key_branch, dtype=dtype, **size)
+        return cls(reads, MLP.create(encode, width, depth=depth, key=key_trunk, dtype=dtype, **size), sensors)
+
+    def __call__(self, a: Float[Array, "functions ..."], y: Field) -> Field:
+        """The output functions at some points: (functions, points).
+
+        **Arguments:** `a` (functions, *sensors); `y` (points, coordinates), the same for all functions, or
+        (functions, points, coordinates). A Jet of points gives a Jet of values.
+        """
+        features = self.features(a)
+        t: Any = self.trunk(y)
+        if isinstance(t, jax.Array) and t.ndim == 2:
+            return features @ t.T
+        return inner(t, features[:, None])
+
+    def features(self, a: Float[Array, "functions ..."]) -> Float[Array, "functions features"]:
+        """What the branch makes of some functions."""
+        check_sensors(a, self.sensors)
+        return self.branch(a) if isinstance(self.branch, ConvolutionalBranch) else self.branch(a.reshape(len(a), -1))
+
+
+def inner(one: Any, other: Any) -> Any:
+    """The inner product over features, of arrays or of Jets."""
+    return jax.tree.map(lambda row: row.sum(axis=-1), one * other)
+
+
+def grid_of(sensors: tuple[int, ...]) -> tuple[int, int]:
+    """The two sides of a grid of sensors."""
+    if len(sensors) != 2:
+        raise ValueError(
+            f"A convolutional branch reads functions on a grid of two dimensions; the sensors are {sensors}. "
+            "Use branch 'mlp', or give the two sides of a grid."
+        )
+    return sensors[0], sensors[1]
+
+
+def check_sensors(a: Any, sensors: tuple[int, ...]) -> None:
+    """Refuses functions that were not read at the net's sensors."""
+    if tuple(a.shape[1:]) != sensors:
+        raise ValueError(
+            f"The net reads functions at {sensors} sensors and was given an array of shape {tuple(a.shape)}; expected "
+            f"(functions, {', '.join(map(str, sensors))}). Give it such functions, or build the net for these "
+            f"(--net.sensors {' '.join(map(str, a.shape[1:]))})."
+        )

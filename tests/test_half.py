@@ -1,0 +1,56 @@
+"""The net in float16: the same function and the same gradients, to float16's rounding, whatever their size."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rwf import encode, nets
+from rwf.nets.half import Half, halved
+
+
+def make(activation=jax.nn.relu):
+    encoding = encode.Gaussian.create(2, frequencies=16, scale=3.0, key=jax.random.key(0))
+    net = nets.MLP.create(encoding, 3, depth=3, width=32, activation=activation, key=jax.random.key(1))
+    return jax.tree.map(lambda leaf: leaf + 0.01 if eqx.is_array(leaf) and leaf.ndim == 1 else leaf, net)
+
+
+X = jax.random.uniform(jax.random.key(2), (400, 2))
+Y = jax.random.uniform(jax.random.key(3), (400, 3))
+
+
+def gradient(net, size):
+    arrays, rest = eqx.partition(net, eqx.is_inexact_array)
+
+    def loss(arrays):
+        return size * jnp.mean((jax.nn.sigmoid(eqx.combine(arrays, rest)(X)) - Y) ** 2)
+
+    return jax.tree.leaves(jax.grad(loss)(arrays))
+
+
+@pytest.mark.parametrize("activation", [jax.nn.relu, jnp.tanh])
+def test_half_computes_the_nets_function(activation):
+    net = make(activation)
+    np.testing.assert_allclose(Half(net)(X), net(X), atol=4e-3)
+    assert Half(net)(X.reshape(20, 20, 2)).shape == (20, 20, 3)
+
+
+@pytest.mark.parametrize("activation", [jax.nn.relu, jnp.tanh])
+@pytest.mark.parametrize("size", [1.0, 1e-12, 1e12])
+def test_half_has_the_nets_gradients_however_small_or_large(activation, size):
+    net = make(activation)
+    for half, full in zip(gradient(Half(net), size), gradient(net, size), strict=True):
+        error = np.linalg.norm(half - full) / max(np.linalg.norm(full), 1e-30)
+        assert half.dtype == jnp.float32
+        assert error < (1e-2 if activation is jnp.tanh else 0.1)  # rounding moves some points across relu's kink
+
+
+def test_a_gradient_of_zero_stays_zero():
+    assert all((leaf == 0).all() for leaf in gradient(Half(make()), 0.0))
+
+
+def test_only_an_mlp_can_be_halved():
+    siren = nets.Siren.create(encode.Identity(2), 3, depth=2, width=8, omega=5.0, key=jax.random.key(0))
+    with pytest.raises(ValueError, match="for an MLP, not for a Siren"):
+        halved(siren)
