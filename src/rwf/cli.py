@@ -99,7 +99,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[0] not in VERBS:
         print(f"rwf: there is no verb {words[0]!r}.{nearest(words[0], VERBS)}\n\n{USAGE}", file=sys.stderr, end="")
         return 2
-    _ask_for_determinism()
     try:
         return VERBS[words[0]](words[1:])
     except KeyboardInterrupt:
@@ -172,7 +171,7 @@ def run_recipe(words: list[str]) -> int:
         raise ValueError("--tune-lr tunes the rate of one setting, and --grid sweeps many: use them one by one.")
     tuned = jobs if options.tune_lr else []
     plan = [(job, False) for job in jobs] + [(job, True) for job in tuned]
-    return _execute(plan, options.execution, ["run", *words])
+    return _execute(plan, options.execution, ["run", *words], title=options.recipe.case)
 
 
 def reproduce(words: list[str]) -> int:
@@ -182,12 +181,14 @@ def reproduce(words: list[str]) -> int:
 
     case, rest = _name_first(words, "reproduce CASE [options]")
     known = studies()
-    study = known[choose(case, known, "case")]
+    groups = {name.partition("/")[0] for name in known}  # `image` is image/natural and image/text
+    choose(case, groups | set(known), "case")
+    chosen = [study for name, study in known.items() if name == case or name.startswith(f"{case}/")]
     options = _read(ReproduceOptions, rest, f"rwf reproduce {case}", ReproduceOptions())
     changes = {"seeds": options.seeds, "precision": options.precision}
     changes = {path: value for path, value in changes.items() if value is not None}
-    jobs = study_jobs(study, quick=options.execution.quick, changes=changes)
-    return _execute(list(jobs), options.execution, ["reproduce", *words])
+    jobs = [job for study in chosen for job in study_jobs(study, quick=options.execution.quick, changes=changes)]
+    return _execute(jobs, options.execution, ["reproduce", *words], title=case)
 
 
 def report(words: list[str]) -> int:
@@ -270,18 +271,21 @@ def _grid(recipe: Recipe, settings: Sequence[str]) -> dict[str, tuple[float, ...
     return grid
 
 
-def _ask_for_determinism() -> None:
-    """On a GPU, XLA times kernels and takes the fastest, another one in each process, unless it is told not to.
+def _keep_programs(folder: Path) -> None:
+    """On a GPU, XLA times kernels and takes the fastest, another one in each compilation.
 
-    Measured on an H200: without this a resumed run differs, with it the bits are the same, and a program compiles
-    in 2 s instead of 10. Read by XLA when it starts, recorded in environment.json; a person's own choice stands.
+    So compiled programs are kept beside the runs: a run that is resumed or repeated goes on with the very same
+    kernels, to the same bits, and compiles nothing. A person's own choice of JAX's cache stands.
     """
-    flags = os.environ.get("XLA_FLAGS", "")
-    if "xla_gpu_deterministic_ops" not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} --xla_gpu_deterministic_ops=true".strip()
+    import jax
+
+    if jax.default_backend() == "gpu" and not jax.config.jax_compilation_cache_dir:
+        jax.config.update("jax_compilation_cache_dir", str(folder / ".programs"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def _execute(jobs: list[Any], options: Execution, words: list[str]) -> int:
+def _execute(jobs: list[Any], options: Execution, words: list[str], *, title: str) -> int:
     """Runs jobs, then prints the table and writes the report."""
     import functools
 
@@ -291,6 +295,7 @@ def _execute(jobs: list[Any], options: Execution, words: list[str]) -> int:
 
     if options.data:
         os.environ["RWF_DATA"] = str(options.data)
+    _keep_programs(options.out.absolute())
     progress = Progress(quiet=options.quiet)
     run = functools.partial(
         run_job,
@@ -311,8 +316,7 @@ def _execute(jobs: list[Any], options: Execution, words: list[str]) -> int:
     records = reports.load(folders)
     _print_tables(records)
     if options.report:
-        case = jobs[0][0].recipe.case.replace("/", "-")
-        name = f"report-{case}{'-quick' if options.quick else ''}.html"
+        name = f"report-{title.replace('/', '-')}{'-quick' if options.quick else ''}.html"
         try:
             theory = words[0] == "reproduce"
             print(f"report: {reports.write_report(records, options.out / name, theory=theory)}")

@@ -10,7 +10,7 @@ from rwf.spec import Spec, digest, flat, from_json, to_json, with_values
 
 # Settings that may differ from the registered recipe without making a run something else than the full recipe:
 # how many runs there are, how often they are looked at, and precisions that are float32's equal.
-_FREE = {"seeds", "first_seed", "log_every", "signals"}
+_FREE = {"seeds", "first_seed", "log_every", "signals", "together"}
 _EXACT = {"float32", "tf32x3"}
 _SHORT = {
     ("rwf.trains", "nothing"): "frozen",

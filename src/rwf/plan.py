@@ -45,6 +45,11 @@ def study_jobs(study: Study, *, quick: bool, changes: Mapping[str, Any]) -> Iter
             )
         if name in study.tuned:
             yield from ((job, True) for job in jobs)
+    for beside in study.beside:
+        found = find_recipe(beside.recipe)
+        recipe = with_values(found.with_quick() if quick else found.recipe, changes)
+        for job in comparison(found, recipe, beside.parametrizations, quick=quick, grid=beside.grid):
+            yield job, False
 
 
 def execute(jobs: Iterable[tuple[Job, bool]], run: RunJob) -> list[Path]:

@@ -39,7 +39,11 @@ def recipes() -> dict[str, Found]:
 
 
 def find_recipe(name: str) -> Found:
-    """The recipe of this name, or the only one (the first one) of a `.py` file."""
+    """The recipe of this name, the only one (the first one) of a `.py` file, or one for a file of operator data."""
+    if name.endswith((".npz", ".h5", ".hdf5")):
+        from rwf.tasks import own_operator
+
+        return Found(own_operator.recipe_for(name), own_operator.SHORTER, Path(name).name)
     if name.endswith(".py"):
         own = _recipes_of(_load(Path(name)))
         if not own:

@@ -13,7 +13,10 @@ import numpy as np
 from rwf import record, train
 from rwf.environment import environment
 from rwf.job import Job
+from rwf.pictures import save_pictures
+from rwf.precision import resolve
 from rwf.progress import Progress
+from rwf.tree import materialize
 
 
 class UnfinishedRunError(RuntimeError):
@@ -49,7 +52,9 @@ def run_job(
         state = _open(folder, job, data, progress, resume=resume, fresh=fresh)
         state, timing = _train(job, task, shared, state, folder, data, progress, checkpoint_seconds)
         summary = _summary(job, state, record.read_metrics(folder), timing, tuning)
+        summary["final"] |= _concluded(job, task, shared, state.net)
         record.write_result(folder, state.net, summary)
+    save_pictures(record.read_run(folder))
     for note in divergences(job, summary):
         progress.note(note)
     return folder
@@ -153,6 +158,18 @@ def _summary(
         "diverged": [int(step) if step >= 0 else None for step in np.asarray(state.diverged)],
         "tuning": tuning,
     }
+
+
+def _concluded(job: Job, task: Any, shared: bool, nets: Any) -> dict[str, list[float]]:
+    """What a task measures once, at the end: one member after the other, at the precision of the training."""
+
+    def member(i: int) -> dict[str, Any]:
+        one_task, net = jax.tree.map(lambda leaf: leaf[i], (None if shared else task, nets))
+        return (task if shared else one_task).conclude(materialize(net))
+
+    with jax.default_matmul_precision(resolve(job.recipe.precision, jax.default_backend())):
+        found = [member(i) for i in range(len(job.members()["seed"]))]
+    return {name: [float(values[name]) for values in found] for name in found[0]}
 
 
 def _last(lines: list[dict[str, Any]], name: str, member: int) -> float | None:

@@ -4,6 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rwf.recipe import Parametrization
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A recipe that runs beside a comparison under few parametrizations, over a grid of settings perhaps."""
+
+    recipe: str
+    parametrizations: tuple[Parametrization, ...] = ("plain",)
+    grid: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
 
 @dataclass(frozen=True)
 class Study:
@@ -11,7 +22,7 @@ class Study:
 
     **Arguments:** `ablations`: changes of the recipe, each run with RWF alone; `grid`: numeric settings whose
     product is one program of RWF members, over `grid_seeds` seeds at most; `tuned`: the recipes
-    that get rows with tuned learning rates too.
+    that get rows with tuned learning rates too; `beside`: further recipes, each with its parametrizations.
     """
 
     recipes: tuple[str, ...]
@@ -19,3 +30,4 @@ class Study:
     grid: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     grid_seeds: int = 4
     tuned: tuple[str, ...] = ()
+    beside: tuple[Beside, ...] = ()

@@ -1,5 +1,6 @@
 """The engine: chunks of jit(members(scan(look(scan(step))))). It counts steps, and writes no file."""
 
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -13,7 +14,8 @@ from jaxtyping import Array, Bool, Float, Int
 from rwf.analyze.weight_change import dense_weights, weight_change
 from rwf.build import batch_key, member_arrays, member_net, member_recipe
 from rwf.job import Job
-from rwf.precision import resolve
+from rwf.nets.half import halved
+from rwf.precision import is_half, resolve
 from rwf.tasks.base import Task
 from rwf.tree import materialize, trainable
 
@@ -90,41 +92,60 @@ def chunks(job: Job, task: Task, shared: bool, state: State) -> Iterator[Chunk]:
         done, compile_seconds = done + per_chunk, 0.0
 
 
-def _over_members(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Members side by side on an accelerator; one after the other on a CPU, where that is faster."""
+def _over_members(function: Callable[..., Any], members: int, together: int) -> Callable[..., Any]:
+    """Members side by side on an accelerator, `together` at a time; one by one on a CPU, where that is faster."""
     if jax.default_backend() == "cpu":
         return lambda *stacked: jax.lax.map(lambda args: function(*args), stacked)
-    return jax.vmap(function)
+    if members <= together:
+        return jax.vmap(function)
+    return lambda *stacked: jax.lax.map(lambda args: function(*args), stacked, batch_size=together)
 
 
 def _program(job: Job, looks: int, shared: bool) -> Callable[..., tuple[State, dict[str, Array]]]:
-    def member_program(state: State, member: Mapping[str, Array], task: Task) -> tuple[State, dict[str, Array]]:
-        step = _training_step(job, member, task)
-
-        def look(state: State, _: None) -> tuple[State, dict[str, Array]]:
-            return _look(job.recipe.log_every, step, task, state)
-
-        return jax.lax.scan(look, state, None, length=looks)
+    one_encoding = len(set(job.members()["seed"])) == 1 and not any(path.startswith("encoding") for path in job.grid)
 
     def program(state: State, members: Mapping[str, Array], task: Task) -> tuple[State, dict[str, Array]]:
+        # Where all members share their encoding, so they do the features of fixed points: computed and read once.
+        fixed = _fixed(_first(task) if not shared else task, _first(state).net) if one_encoding else None
+
+        def member_program(state: State, member: Mapping[str, Array], task: Task) -> tuple[State, dict[str, Array]]:
+            step = _training_step(job, member, task, fixed if one_encoding else _fixed(task, state.net))
+
+            def look(state: State, _: None) -> tuple[State, dict[str, Array]]:
+                return _look(job.recipe.log_every, step, task, state)
+
+            return jax.lax.scan(look, state, None, length=looks)
+
+        every = functools.partial(_over_members, members=len(state.alive), together=job.recipe.together)
         if shared:
-            return _over_members(lambda state, member: member_program(state, member, task))(state, members)
-        return _over_members(member_program)(state, members, task)
+            return every(lambda state, member: member_program(state, member, task))(state, members)
+        return every(member_program)(state, members, task)
 
     return program
 
 
-def _training_step(job: Job, member: Mapping[str, Array], task: Task) -> Callable[..., Any]:
+def _first(stacked: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[0], stacked)
+
+
+def _fixed(task: Task, net: Any) -> Any:
+    """The batch of all steps, where a task has one."""
+    return task.fixed(materialize(net).encode) if hasattr(net, "encode") else None
+
+
+def _training_step(job: Job, member: Mapping[str, Array], task: Task, fixed: Any) -> Callable[..., Any]:
     optimizer, key = member_recipe(job, member).optim.build(), batch_key(member["seed"])
+    half = is_half(job.recipe.precision, jax.default_backend())
 
     def objective(params: Any, frozen: Any, batch: Any, step: Array) -> tuple[Array, dict[str, Array]]:
-        terms = task.losses(materialize(eqx.combine(params, frozen)), batch, step)
+        net = materialize(eqx.combine(params, frozen))
+        terms = task.losses(halved(net) if half else net, batch, step)
         loss = sum(terms.values(), jnp.zeros(()))
         return loss, {"loss": loss, **terms}
 
     def step(frozen: Any, carry: tuple[Any, Any, Array], _: None) -> tuple[Any, dict[str, Array]]:
         params, moments, count = carry
-        batch = task.batch(jax.random.fold_in(key, count), count)
+        batch = task.batch(jax.random.fold_in(key, count), count) if fixed is None else fixed
         gradient, terms = jax.grad(objective, has_aux=True)(params, frozen, batch, count)
         updates, moments = optimizer.update(gradient, moments, params)
         return (eqx.apply_updates(params, updates), moments, count + 1), terms

@@ -1,6 +1,7 @@
 """What a task is: data plus three functions."""
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -27,6 +28,14 @@ class Task(eqx.Module):
     def batch(self, key: PRNGKeyArray, step: Array) -> Any:
         """What one training step sees; the same key and step give the same batch."""
 
+    def fixed(self, encode: Callable[[Array], Array]) -> Any:
+        """Where every step sees the same points: the batch of all steps, the points' features in it, computed once.
+
+        It takes the place of `batch`. It may depend on the encoding and on shapes, and on nothing else of the task:
+        members that share their encoding share it. None where each step draws its own batch.
+        """
+        return None
+
     @abc.abstractmethod
     def losses(self, net: Any, batch: Any, step: Array) -> dict[str, Array]:
         """The terms of the training loss, scalars that are summed."""
@@ -34,3 +43,7 @@ class Task(eqx.Module):
     @abc.abstractmethod
     def metrics(self, net: Any) -> dict[str, Array]:
         """What is reported, scalars."""
+
+    def conclude(self, net: Any) -> dict[str, Array]:
+        """What is measured once, after the last step, one member after the other; it may be slow. Scalars."""
+        return {}
