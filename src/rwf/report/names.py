@@ -31,6 +31,7 @@ VARIANTS = (
     "mlp",
     "modified-mlp",
     "deeponet",
+    "deeponet-convolutions",
     "modified-deeponet",
 )
 
@@ -61,7 +62,12 @@ METRICS = {
     "ssim": Metric("SSIM", higher=True, headline=True),
     "iou": Metric("IoU", higher=True, headline=True),
     "rel_l2": Metric("relative L² error", higher=False, headline=True),
+    "rel_l2_std": Metric("spread of the relative L² error over test functions", higher=False),
     "chamfer": Metric("Chamfer distance", higher=False, headline=True),
+    "normal_consistency": Metric("normal consistency", higher=True, headline=True),
+    "psnr_two_views": Metric("PSNR of two test views (dB)", higher=True),
+    "ssim_two_views": Metric("SSIM of two test views", higher=True),
+    "rms_residual": Metric("residual on the test points", higher=False, headline=True),
     "loss": Metric("training loss", higher=False),
     "weight_change": Metric("relative weight change"),
 }

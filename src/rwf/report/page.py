@@ -51,7 +51,7 @@ def _case(case: str, records: Sequence[Record], *, theory: bool) -> dict[str, An
         "several_variants": len({record.variant.partition("+")[0] for record in mine}) > 1,
         "figures": [
             {"title": d.title, "caption": d.caption, "png": base64.b64encode(png(d.figure)).decode()}
-            for d in figures_for(case, mine)
+            for d in figures_for(case, records)
         ],
         "notes": notes(mine),
         "tunings": tuned,

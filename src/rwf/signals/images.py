@@ -1,9 +1,6 @@
 """Pictures: the paper's two image sets, stand-ins where their files are missing, and a person's own picture."""
 
-import io
 import warnings
-import zipfile
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +9,7 @@ from jaxtyping import Float32
 
 from rwf.data import find_data, missing
 from rwf.errors import choose, missing_extra
+from rwf.signals.npz import read_bytes_array
 from rwf.signals.text import font_name, text_image
 
 if TYPE_CHECKING:
@@ -34,7 +32,6 @@ _PICTURES = (
 # Formats that are read by Pillow alone: its EPS reader, for one, starts another program.
 _FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF", "PPM")
 _MAX_PIXELS = 100_000_000
-_MAX_HEADER = 65_536  # bytes of an .npy file that are decompressed before its shape is known to be right
 
 
 def image_set(name: Literal["natural", "text"], index: int) -> tuple[Float32[np.ndarray, "512 512 3"], str]:
@@ -52,8 +49,7 @@ def image_set(name: Literal["natural", "text"], index: int) -> tuple[Float32[np.
         raise ValueError(f"The set {name!r} has images 0 to {IMAGES - 1}; got {index}.")
     path = find_data(f"{name}.npz")
     if path is not None:
-        stat = path.stat()
-        images = _read_set(path, stat.st_mtime_ns, stat.st_size)
+        images = read_bytes_array(path, "images", (IMAGES, SIDE, SIDE, 3))
         return images[index].astype(np.float32) / 255, source(name)
     return (text_image(seed=index, size=SIDE) if name == "text" else _photograph(index)), source(name)
 
@@ -136,38 +132,6 @@ def _three_channels(image: "Image", maximum: int | None) -> np.ndarray:
     values = np.asarray(image.convert("RGBA")).astype(np.float32) / 255
     colour, alpha = values[:, :, :3], values[:, :, 3:]
     return colour * alpha + (1 - alpha)
-
-
-@lru_cache(maxsize=2)  # the time and size are there so that a file that changed is read again
-def _read_set(path: Path, modified: int, size: int) -> np.ndarray:
-    """The images of a set, (16, 512, 512, 3) uint8, read-only. Nothing of the file is ever executed."""
-    expected = f"Expected an NPZ with 'images', ({IMAGES}, {SIDE}, {SIDE}, 3) uint8: see {path.parent} (RWF_DATA)."
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if "images.npy" not in archive.namelist():
-                raise _RefusedError(f"{path} holds {archive.namelist()[:5]}, not 'images'. {expected}")
-            with archive.open("images.npy") as stream:
-                # judged from its first bytes, before the rest is decompressed: it may be a zip bomb
-                shape, dtype = _header(io.BytesIO(stream.read(_MAX_HEADER)))
-        if dtype.hasobject:
-            raise _RefusedError(f"{path} holds Python objects, which could run code when read; refused. {expected}")
-        if shape != (IMAGES, SIDE, SIDE, 3) or dtype != np.uint8:
-            raise _RefusedError(f"{path} holds 'images' of shape {shape} and type {dtype}. {expected}")
-        with np.load(path, allow_pickle=False) as file:
-            images = file["images"]
-    except _RefusedError:
-        raise
-    except Exception as error:  # zipfile, zlib, lzma and numpy have errors of their own
-        raise _RefusedError(f"{path} is damaged, or no NPZ file ({error}). Copy it again. {expected}") from None
-    images.flags.writeable = False
-    return images
-
-
-def _header(stream: io.BytesIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(stream)
-    return shape, dtype
 
 
 def _photograph(index: int) -> np.ndarray:

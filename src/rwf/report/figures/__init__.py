@@ -1,25 +1,39 @@
 """The figures of a report: some for every case, some for one case alone."""
 
+import functools
 from collections.abc import Callable, Sequence
 
-from rwf.report.figures import generic, landscape
+from rwf.report.figures import generic, landscape, nerf, operators, pictures, siren
 from rwf.report.figures.ablation import ablation
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.regression_1d import comparison
+from rwf.report.figures.solutions import solutions
 from rwf.report.figures.style import png, style
 from rwf.report.records import Record
 
+_Draws = dict[str, tuple[Callable[[Sequence[Record]], Drawing | None], ...]]
+
 # A case with figures of its own adds a line.
-_OWN: dict[str, tuple[Callable[[Sequence[Record]], Drawing | None], ...]] = {
+_OWN: _Draws = {
     "regression-1d": (comparison, ablation, lambda records: landscape.figure()),
+    "nerf/lego": (nerf.views, nerf.quality),
+    "advection": tuple(functools.partial(solutions, variant=v) for v in ("regular", "curriculum", "causal")),
+    **dict.fromkeys(("image/natural", "image/text", "ct/shepp", "ct/brain"), (pictures.comparison,)),
+    **dict.fromkeys(("dr", "darcy", "burgers"), (operators.predictions, operators.spread)),
 }
+# Figures with a panel for each case of a family, `image/natural` and `image/text`: drawn with the first of them.
+_FAMILY: _Draws = {"image": (siren.sweep,), "ct": (siren.sweep,)}
 
 __all__ = ["Drawing", "figures_for", "png", "style"]
 
 
 def figures_for(case: str, records: Sequence[Record]) -> list[Drawing]:
-    """The figures of one case that its records have the material for."""
+    """The figures of one case that the records have the material for; other cases' may stand beside it in one."""
     mine = [record for record in records if record.case == case]
+    family = case.partition("/")[0]
+    related = [record for record in records if record.case.partition("/")[0] == family]
     with style():
-        own = [draw(mine) for draw in _OWN.get(case, ())]
+        own = [draw(mine) for draw in _OWN.get(case, (solutions,))]  # a person's own case may be a PDE
+        if related and related[0].case == case:
+            own += [draw(related) for draw in _FAMILY.get(family, ())]
         return [drawing for drawing in own if drawing is not None] + generic.figures(mine)

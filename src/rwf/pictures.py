@@ -1,0 +1,69 @@
+"""Small pictures of what some members of a run learnt, kept in the run folder beside the weights.
+
+Weights are most of a run folder's size and often stay where the run was made; a few pictures of 8 bits go along.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, UInt8
+
+from rwf.precision import resolve
+from rwf.record import Run
+from rwf.tensors import read_tensors, write_tensors
+from rwf.tree import materialize
+
+FILE = "pictures.safetensors"  # uint8 arrays, rows first, named by the number of the member
+CHOSEN = 2  # members that are kept where nobody says which
+
+
+@runtime_checkable
+class Pictured(Protocol):
+    """A task whose nets are pictures: grey or three channels, in [0, 1]."""
+
+    @property
+    def truth(self) -> Array:
+        """What a perfect net would render."""
+        ...
+
+    def render(self, net: Any) -> Array:
+        """The picture that a net has learnt."""
+        ...
+
+
+def save_pictures(run: Run, members: Sequence[int] | None = None) -> Path | None:
+    """Renders some members of a run into its folder and returns the file; None where nets are no pictures.
+
+    **Arguments:** `members`, by number; the first ones where it is None, or none of a run that sweeps a grid.
+    """
+    count = len(run.info["members"]["seed"])
+    if members is None:
+        members = () if run.info["grid"] else range(min(CHOSEN, count))
+    wrong = [member for member in members if not 0 <= member < count]
+    if wrong:
+        raise ValueError(f"{run.folder} has members 0 to {count - 1}; got {wrong}.")
+    if not members or not isinstance(run.task(members[0]), Pictured):
+        return None
+    named = {str(member): as_bytes(render(run, member)) for member in members}
+    write_tensors(run.folder / FILE, named, {"format": "rwf-pictures-1"})
+    return run.folder / FILE
+
+
+def read_pictures(run: Run) -> dict[int, UInt8[np.ndarray, "height width *channels"]]:
+    """The pictures that a run folder holds, by number of the member; none where there is no such file."""
+    path = run.folder / FILE
+    return {int(name): array for name, array in read_tensors(path)[0].items()} if path.exists() else {}
+
+
+def render(run: Run, member: int) -> Float[np.ndarray, "height width *channels"]:
+    """The picture of one member, from its weights, at the precision of the run."""
+    with jax.default_matmul_precision(resolve(run.job.recipe.precision, jax.default_backend())):
+        return np.asarray(run.task(member).render(materialize(run.net(member))))
+
+
+def as_bytes(picture: Float[np.ndarray, "..."]) -> UInt8[np.ndarray, "..."]:
+    """A picture in [0, 1] with 8 bits; what lies outside is clipped."""
+    return np.rint(np.clip(picture, 0, 1) * 255).astype(np.uint8)

@@ -1,0 +1,129 @@
+"""The paper's figures of operators: input, truth, prediction and errors of some test functions, and of all of them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+
+from rwf.report.figures.drawing import Drawing
+from rwf.report.figures.style import COLOURS, INK, blank
+from rwf.report.names import PARAMETRIZATIONS
+from rwf.report.records import Record
+from rwf.tree import materialize
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+_QUANTILES = {"median": 0.5, "90 %": 0.9, "worst": 1.0}  # which test functions are shown, by RWF's error
+
+
+class _Tested(NamedTuple):
+    """What the first member of each parametrization makes of the test functions."""
+
+    holdout: Any
+    predictions: dict[str, Float[np.ndarray, "functions points"]]
+    errors: dict[str, Float[np.ndarray, " functions"]]
+
+
+def predictions(records: Sequence[Record]) -> Drawing | None:
+    """Three test functions: the input, the truth, a prediction, and the errors of all; needs the weights."""
+    tested = _read(records)
+    if tested is None or len(tested.holdout.grid) != 2:
+        return None
+    shown = list(tested.predictions)[-1]  # RWF, where it was run
+    order = np.argsort(tested.errors[shown])
+    functions = {name: int(order[round(q * (len(order) - 1))]) for name, q in _QUANTILES.items()}
+    columns = 3 + len(tested.predictions)
+    figure = blank(1.9 * len(functions))
+    grid: Any = figure.subplots(len(functions), columns, squeeze=False)
+    for row, (name, function) in zip(grid, functions.items(), strict=True):
+        _draw_function(row, tested, shown, function, name)
+    caption = (
+        f"Test functions by {PARAMETRIZATIONS[shown]}'s error: the median one, the one at 90 % and the worst. From the "
+        f"left: input, true solution, prediction ({PARAMETRIZATIONS[shown]}), and the absolute errors, on one scale a "
+        "row, with the relative L² error above. The first seed of each."
+    )
+    return Drawing("Predictions", caption, figure)
+
+
+def spread(records: Sequence[Record]) -> Drawing | None:
+    """The relative error of every test function, sorted: a mean alone hides its tail."""
+    tested = _read(records)
+    if tested is None:
+        return None
+    figure = blank(3.2, width=6.0)
+    axes = figure.add_subplot()
+    for name, errors in tested.errors.items():
+        share = 100 * (np.arange(len(errors)) + 0.5) / len(errors)
+        label = f"{PARAMETRIZATIONS[name]}: {100 * errors.mean():.2f} ± {100 * errors.std():.2f} %"
+        axes.plot(share, np.sort(errors), color=COLOURS.get(name, INK), label=label)
+    axes.set(xlabel="test functions (%)", ylabel="relative L² error", yscale="log")
+    axes.legend()
+    caption = "The error of each test function, sorted; mean ± standard deviation over them. The first seed of each."
+    return Drawing("Error over the test functions", caption, figure)
+
+
+def _read(records: Sequence[Record]) -> _Tested | None:
+    """The parametrizations of the first variant whose weights are there and whose test data this machine has."""
+    plain = [record for record in records if not record.tuned and not record.setting and "+" not in record.variant]
+    mine = {record.parametrization: record for record in plain if record.variant == plain[0].variant}
+    holdout, predicted, errors = None, {}, {}
+    for name in (name for name in PARAMETRIZATIONS if name in mine):
+        member = mine[name].members[0]
+        run = mine[name].parts[member.part].run
+        if run is None or not (run.folder / "weights.safetensors").exists():
+            continue
+        holdout = run.task(member.index).holdout
+        prediction = np.asarray(eqx.filter_jit(holdout.predict)(materialize(run.net(member.index))))
+        truth = np.asarray(holdout.u)
+        error = np.linalg.norm(prediction - truth, axis=1) / np.linalg.norm(truth, axis=1)
+        recorded = member.final.get("rel_l2")
+        if recorded is None or abs(error.mean() - recorded) > 0.002 + 0.05 * recorded:
+            return None  # this machine makes other data than the run was tested on
+        predicted[name], errors[name] = prediction, error
+    return _Tested(holdout, predicted, errors) if predicted else None
+
+
+def _draw_function(row: Any, tested: _Tested, shown: str, function: int, name: str) -> None:
+    holdout = tested.holdout
+    truth = np.asarray(holdout.u[function])
+    span = {"vmin": truth.min(), "vmax": truth.max()}
+    _draw_input(row[0], np.asarray(holdout.a[function]), name)
+    _draw_field(row[1], holdout, truth, cmap="viridis", **span)
+    row[1].set_title("truth", fontsize=10)
+    _draw_field(row[2], holdout, tested.predictions[shown][function], cmap="viridis", **span)
+    row[2].set_title(PARAMETRIZATIONS[shown], fontsize=10)
+    missed = {key: np.abs(prediction[function] - truth) for key, prediction in tested.predictions.items()}
+    top = max(float(np.quantile(error, 0.995)) for error in missed.values())
+    for axes, (key, error) in zip(row[3:], missed.items(), strict=True):
+        image = _draw_field(axes, holdout, error, cmap="magma", vmin=0, vmax=top)
+        axes.set_title(f"{PARAMETRIZATIONS[key]}: {100 * tested.errors[key][function]:.2g} %", fontsize=10)
+    bar = row[-1].figure.colorbar(image, ax=row[-1], fraction=0.08, pad=0.04)
+    bar.ax.tick_params(labelsize=8)
+
+
+def _draw_input(axes: "matplotlib.axes.Axes", a: np.ndarray, name: str) -> None:
+    if a.ndim == 2:
+        axes.imshow(a.T, origin="lower", extent=(0, 1, 0, 1), cmap="cividis", aspect="auto")
+        axes.grid(visible=False)
+    else:
+        axes.plot(np.linspace(0, 1, len(a)), a, color=INK, linewidth=1.2)
+        axes.margins(x=0)
+    axes.set_ylabel(name)
+    axes.set_title("a", fontsize=10)
+    axes.tick_params(labelsize=8)
+
+
+def _draw_field(axes: "matplotlib.axes.Axes", holdout: Any, values: np.ndarray, **colours: Any) -> Any:
+    """A function of two coordinates: the first of the grid's axes upwards, or across where the plane is space."""
+    picture, (down, across) = values.reshape(holdout.grid), holdout.axes
+    if down == "x":
+        picture, down, across = picture.T, across, down
+    image = axes.imshow(picture, origin="lower", extent=(0, 1, 0, 1), aspect="auto", **colours)
+    axes.set(xticks=[], yticks=[])
+    axes.set_xlabel(across, fontsize=9, labelpad=1)
+    axes.set_ylabel(down, fontsize=9, labelpad=1)
+    axes.grid(visible=False)
+    return image

@@ -1,0 +1,132 @@
+"""The paper's figures of pictures: the truth, what the four parametrizations make of it, and where they err."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from rwf.pictures import Pictured, read_pictures, render
+from rwf.report.figures.drawing import Drawing
+from rwf.report.figures.style import blank
+from rwf.report.names import PARAMETRIZATIONS
+from rwf.report.records import Member, Record
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+_VARIANTS = ("gaussian", "positional", "none")  # the paper shows Gaussian features; what is there is shown
+_SHOWN = 2  # pictures
+_SAME = 0.5  # dB between the PSNR that was recorded and that of a picture against the truth that is made here
+
+
+class _Shown(NamedTuple):
+    """One picture of the data: the truth, and what each record made of it."""
+
+    truth: Float[np.ndarray, "height width *channels"] | None
+    predictions: dict[str, Float[np.ndarray, "height width *channels"]]
+    psnr: dict[str, float | None]
+
+
+def comparison(records: Sequence[Record]) -> Drawing | None:
+    """The four predictions of some pictures with their errors; from run folders with pictures or weights."""
+    plain = [r for r in records if not r.tuned and not r.setting]
+    groups = [[r for r in plain if r.variant == variant] for variant in _VARIANTS]
+    for variant, group in zip(_VARIANTS, groups, strict=True):
+        found = {record.parametrization: record for record in group if _sources(record)}
+        found = {name: found[name] for name in PARAMETRIZATIONS if name in found}
+        signals = _signals(list(found.values()))
+        if signals:
+            return _drawing(variant, [_read(found, signal) for signal in signals])
+    return None
+
+
+def _sources(record: Record) -> dict[int, tuple[Member, bool]]:
+    """The first member of each signal that can be shown, and whether its picture is at hand or must be rendered."""
+    kept = [set(read_pictures(part.run)) if part.run else set() for part in record.parts]
+    weights = [part.run is not None and (part.run.folder / "weights.safetensors").exists() for part in record.parts]
+    found: dict[int, tuple[Member, bool]] = {}
+    for member in record.members:
+        at_hand = member.index in kept[member.part]
+        if member.signal not in found and (at_hand or weights[member.part]):
+            found[member.signal] = member, at_hand
+    return found
+
+
+def _signals(records: Sequence[Record]) -> list[int]:
+    """The first signals that all records can show; those whose pictures are at hand come before others."""
+    sources = [_sources(record) for record in records]
+    common = [signal for signal in sources[0] if all(signal in source for source in sources)] if sources else []
+    return sorted(common, key=lambda signal: not all(source[signal][1] for source in sources))[:_SHOWN]
+
+
+def _read(records: dict[str, Record], signal: int) -> _Shown:
+    predictions, recorded, truth = {}, {}, None
+    for name, record in records.items():
+        member, at_hand = _sources(record)[signal]
+        run = record.parts[member.part].run
+        assert run is not None  # or it would be no source
+        picture = read_pictures(run)[member.index] / 255 if at_hand else render(run, member.index)
+        predictions[name], recorded[name] = np.clip(picture, 0, 1), member.final.get("psnr")
+        task = run.task(member.index)
+        truth = np.asarray(task.truth) if isinstance(task, Pictured) else None
+    same = truth is not None and all(_agrees(predictions[n], truth, recorded[n]) for n in predictions)
+    return _Shown(truth if same else None, predictions, recorded)
+
+
+def _agrees(picture: np.ndarray, truth: np.ndarray, psnr: float | None) -> bool:
+    """Whether the truth that this machine makes is what the run was measured against, as far as 8 bits tell."""
+    if picture.shape != truth.shape or psnr is None:
+        return False
+    found = -10 * np.log10(np.mean((picture - truth) ** 2) + 1e-12)
+    return abs(found - psnr) < _SAME or min(found, psnr) > 48  # where 8 bits are the error
+
+
+def _drawing(variant: str, shown: Sequence[_Shown]) -> Drawing:
+    columns = 1 + max(len(picture.predictions) for picture in shown)
+    figure = blank(2.35 * 2 * len(shown), width=2.2 * columns)
+    grid: Any = figure.subplots(2 * len(shown), columns, squeeze=False)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for above, below, picture in zip(grid[::2], grid[1::2], shown, strict=True):
+        _draw_pictures(above, picture)
+        _draw_errors(below, picture)
+    mapping = {"none": "no input mapping"}.get(variant, f"{variant} features")
+    caption = (
+        f"The truth, and what each parametrization makes of it ({mapping}), with the PSNR of this picture; below, "
+        "the absolute error, the mean over channels. One scale a row."
+    )
+    if any(picture.truth is None for picture in shown):
+        caption += " Truth and errors are not drawn where this machine has other data than the run was trained on."
+    return Drawing("Pictures", caption, figure)
+
+
+def _draw_pictures(row: Sequence["matplotlib.axes.Axes"], picture: _Shown) -> None:
+    if picture.truth is not None:
+        _show(row[0], picture.truth)
+        row[0].set_title("Truth")
+    for axes, (name, prediction) in zip(row[1:], picture.predictions.items(), strict=False):
+        _show(axes, prediction)
+        psnr = picture.psnr[name]
+        axes.set_title(PARAMETRIZATIONS[name] + (f", {psnr:.2f} dB" if psnr is not None else ""))
+
+
+def _draw_errors(row: Sequence["matplotlib.axes.Axes"], picture: _Shown) -> None:
+    if picture.truth is None:
+        return
+    errors = [np.abs(p - picture.truth).reshape(*p.shape[:2], -1).mean(axis=-1) for p in picture.predictions.values()]
+    # a few pixels at edges would leave the rest black
+    top = max(float(np.quantile(errors, 0.995)), 1e-3)
+    images = [
+        axes.imshow(error, cmap="magma", vmin=0, vmax=top, interpolation="nearest")
+        for axes, error in zip(row[1:], errors, strict=False)
+    ]
+    bar = row[0].figure.colorbar(images[0], cax=row[0].inset_axes((0.88, 0.04, 0.07, 0.92)), extend="max")
+    bar.set_label("absolute error")
+    bar.ax.grid(visible=False)
+    bar.ax.yaxis.set_ticks_position("left")
+    bar.ax.yaxis.set_label_position("left")
+
+
+def _show(axes: "matplotlib.axes.Axes", picture: np.ndarray) -> None:
+    axes.imshow(picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest")

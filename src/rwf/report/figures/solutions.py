@@ -1,0 +1,120 @@
+"""The paper's figures of PDEs in one space and time: solutions, error maps, and the error over training."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+from jaxtyping import Float
+
+from rwf.pde import PDETask
+from rwf.report.figures.drawing import Drawing
+from rwf.report.figures.style import FAINT, blank, colour, draw_band, label, log_where_positive, step_axis
+from rwf.report.names import PARAMETRIZATIONS, metric
+from rwf.report.paper import paper_value
+from rwf.report.reaching import THRESHOLDS
+from rwf.report.records import Record
+from rwf.tree import materialize
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+
+class _Solved(NamedTuple):
+    """The first member of a record: what it found on the grid of test points, and what is exact."""
+
+    record: Record
+    task: PDETask
+    found: Float[np.ndarray, "first second"]
+    exact: Float[np.ndarray, "first second"] | None
+
+
+def solutions(records: Sequence[Record], variant: str | None = None) -> Drawing | None:
+    """The figure of one way of training, or of the first there is; None without weights, or where it is no such PDE."""
+    variant = variant or next((r.variant for r in records), "")
+    found = {r.parametrization: r for r in records if r.variant == variant and not r.tuned}
+    shown = [solved for name in PARAMETRIZATIONS if name in found and (solved := _read(found[name])) is not None]
+    if not shown:
+        return None
+    figure = blank(7.6)
+    above, below = cast("Any", figure.subfigures(2, 1, height_ratios=[1.5, 1]))
+    _draw_maps(above, shown)
+    _draw_training(below, shown)
+    caption = "Top: the exact solution, and what the first seed of each found. Middle: the error, one scale for all."
+    if shown[0].exact is None:
+        caption = "Top: what the first seed of each found."
+    caption += " Bottom: the loss and the error over training, median and 16–84 % band over seeds"
+    caption += "; crosses: the paper's final values." if _paper(shown[0].record) is not None else "."
+    return Drawing(f"Solutions ({variant})", caption, figure)
+
+
+def _read(record: Record) -> _Solved | None:
+    """Reads the first member of a record of a PDE in two coordinates."""
+    member = record.members[0]
+    run = record.parts[member.part].run
+    if run is None or "curriculum" not in run.info["recipe"]["task"]:
+        return None
+    if not (run.folder / "weights.safetensors").exists():
+        return None
+    try:
+        task = run.task(member.index)
+    except ValueError:  # a person's own problem, whose file this process has not read
+        return None
+    if not isinstance(task, PDETask) or task.inputs != 2:
+        return None
+    found = np.asarray(task.solution(materialize(run.net(member.index))))[..., 0]
+    exact = None if task.target is None else np.asarray(task.target)[:, 0].reshape(task.problem.counts)
+    return _Solved(record, task, found, exact)
+
+
+def _draw_maps(figure: "matplotlib.figure.SubFigure", shown: Sequence[_Solved]) -> None:
+    first = shown[0]
+    exact, names = first.exact, first.task.problem.domain.names
+    maps = {PARAMETRIZATIONS[s.record.parametrization]: s.found for s in shown}
+    rows = 1 if exact is None else 2
+    if exact is not None:
+        maps = {"exact": exact, **maps}
+    grid = cast("Any", figure.subplots(rows, len(maps), squeeze=False, sharex=True, sharey=True))
+    reference = exact if exact is not None else first.found
+    limits = {"vmin": float(reference.min()), "vmax": float(reference.max())}
+    errors = {} if exact is None else {name: np.abs(found - exact) for name, found in maps.items() if name != "exact"}
+    largest = max((float(error.max()) for error in errors.values()), default=1.0)
+    (low_x, high_x, _), (low_t, high_t, _) = first.task.problem.domain.intervals
+    style = {"origin": "lower", "aspect": "auto", "extent": (low_t, high_t, low_x, high_x), "interpolation": "nearest"}
+    for column, (name, values) in enumerate(maps.items()):
+        top = grid[0, column].imshow(values, cmap="RdBu_r", **limits, **style)
+        grid[0, column].set_title(name)
+        if name in errors:
+            bottom = grid[1, column].imshow(errors[name], cmap="magma", vmin=0, vmax=largest, **style)
+            grid[1, column].set_title(f"error, at most {errors[name].max():.2g}", fontsize=10)
+        elif rows == 2:
+            grid[1, column].set_visible(False)
+        for row in range(rows):
+            grid[row, column].grid(visible=False)
+        grid[rows - 1, column].set_xlabel(names[1])
+    figure.colorbar(top, ax=list(grid[0]), shrink=0.9)
+    if errors:
+        figure.colorbar(bottom, ax=list(grid[1]), shrink=0.9)
+        grid[1, 1].set_ylabel(names[0])
+    grid[0, 0].set_ylabel(names[0])
+
+
+def _draw_training(figure: "matplotlib.figure.SubFigure", shown: Sequence[_Solved]) -> None:
+    name = "rel_l2" if shown[0].exact is not None else "rms_residual"
+    loss, error = (figure.add_subplot(1, 2, i + 1) for i in range(2))
+    for solved in shown:
+        line = {"color": colour(solved.record), "label": label(solved.record).partition("+")[0]}
+        draw_band(loss, solved.record.curves.band("loss"), **line)
+        draw_band(error, solved.record.curves.band(name), **line)
+        if (paper := _paper(solved.record)) is not None:
+            error.plot(solved.record.curves.step[-1], paper, "x", color=colour(solved.record), clip_on=False, mew=1.8)
+    for axes, what in ((loss, "loss"), (error, name)):
+        log_where_positive(axes, what)
+        step_axis(axes)
+        axes.set_title(metric(what).title[:1].upper() + metric(what).title[1:])
+    for threshold in THRESHOLDS.get(name, ()):
+        error.axhline(threshold, color=FAINT, linewidth=0.8, linestyle="--")
+    loss.legend()
+
+
+def _paper(record: Record) -> float | None:
+    return None if record.quick else paper_value(record.case, record.variant, record.parametrization, "rel_l2")

@@ -1,0 +1,131 @@
+"""A turntable: a trained scene seen from all sides, as a GIF or an MP4 file.
+
+python -m rwf.report.turntable RUN_FOLDER [--out turntable.gif] [--frames 60] [--height 200]
+"""
+
+import io
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import numpy as np
+import tyro
+from jaxtyping import UInt8
+
+from rwf.errors import missing_extra
+from rwf.precision import resolve
+from rwf.record import Run, find_runs
+from rwf.render import orbit
+from rwf.tensors import write_atomically
+from rwf.tree import materialize
+
+RATE = 20  # frames a second
+
+
+@dataclass(frozen=True)
+class Options:
+    """Renders a trained scene from all sides."""
+
+    run: tyro.conf.Positional[Path]  # a complete run folder of a scene, or a folder that holds one alone
+    out: Path = Path("turntable.gif")  # .gif, or .mp4 where ffmpeg is installed
+    frames: int = 60  # a whole turn
+    height: int | None = None  # pixels; the scene's own otherwise
+    elevation: float = 30.0  # of the camera, in degrees
+    member: int = 0  # which net of the run
+
+
+def turntable(
+    run: Run, *, frames: int = 60, height: int | None = None, elevation: float = 30.0, member: int = 0
+) -> UInt8[np.ndarray, "frames height width 3"]:
+    """The pictures of a camera that goes once around the origin, as far from it as the training cameras were."""
+    if frames < 1 or not -85 <= elevation <= 85 or (height is not None and height < 8):
+        raise ValueError(
+            f"A turntable needs 1 frame or more, an elevation from -85 to 85 degrees and 8 pixels or more; "
+            f"got {frames} frames, {elevation:g} degrees and {height} pixels."
+        )
+    if not 0 <= member < len(run.info["members"]["seed"]):
+        raise ValueError(f"The run has members 0 to {len(run.info['members']['seed']) - 1}; got {member}.")
+    task = run.task(member)
+    if not hasattr(task, "view"):
+        raise ValueError(f"{run.folder} is a run of {run.info['case']}, which has no views. Name one of a scene.")
+    camera = task.camera.resized(height or task.camera.height)
+    positions = np.asarray(task.poses)[: task.split[0], :3, 3]
+    poses = orbit(frames, radius=float(np.linalg.norm(positions, axis=1).mean()), elevation=elevation)
+    render = jax.jit(lambda net, pose: task.view(net, pose, camera))
+    net = materialize(run.net(member))
+    with jax.default_matmul_precision(resolve(run.job.recipe.precision, jax.default_backend())):
+        pictures = [np.asarray(render(net, pose)) for pose in poses]
+    return np.rint(255 * np.clip(pictures, 0, 1)).astype(np.uint8)
+
+
+def write_film(pictures: UInt8[np.ndarray, "frames height width 3"], path: Path) -> Path:
+    """Writes pictures as a film that begins again when it ends: a GIF, or an MP4 where ffmpeg is installed."""
+    if path.suffix.lower() == ".gif":
+        content = _gif(pictures)
+    elif path.suffix.lower() == ".mp4":
+        content = _mp4(pictures)
+    else:
+        raise ValueError(f"A film is a .gif or an .mp4 file; got {path.name}.")
+    write_atomically(path, content)
+    return path
+
+
+def _gif(pictures: UInt8[np.ndarray, "frames height width 3"]) -> bytes:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise missing_extra("pillow", "images", "Writing a GIF") from None
+    first, *others = [Image.fromarray(picture) for picture in pictures]
+    with io.BytesIO() as buffer:
+        first.save(buffer, "GIF", save_all=True, append_images=others, duration=1000 // RATE, loop=0)
+        return buffer.getvalue()
+
+
+def _mp4(pictures: UInt8[np.ndarray, "frames height width 3"]) -> bytes:
+    program = shutil.which("ffmpeg")
+    if program is None:
+        raise ValueError("An MP4 needs the program ffmpeg, which is not installed. Write a .gif instead.")
+    # players want even sizes
+    pictures = pictures[:, : pictures.shape[1] // 2 * 2, : pictures.shape[2] // 2 * 2]
+    size = f"{pictures.shape[2]}x{pictures.shape[1]}"
+    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(RATE), "-i", "-"]
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "film.mp4"
+        command = [program, "-loglevel", "error", *source, "-pix_fmt", "yuv420p", str(out)]
+        made = subprocess.run(command, input=np.ascontiguousarray(pictures).tobytes(), capture_output=True, check=False)
+        if made.returncode:
+            raise RuntimeError(f"ffmpeg failed: {made.stderr.decode(errors='replace').strip()[-300:]}")
+        return out.read_bytes()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Reads a command line, renders and writes the film."""
+    options = tyro.cli(Annotated[Options, tyro.conf.arg(name="")], args=arguments, prog="rwf turntable")
+    try:
+        run = _only_run(options.run)
+        settings: dict[str, Any] = {
+            name: getattr(options, name) for name in ("frames", "height", "elevation", "member")
+        }
+        print(f"film: {write_film(turntable(run, **settings), options.out)}")
+    except (ValueError, OSError, ImportError, RuntimeError) as error:
+        print(f"rwf: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _only_run(folder: Path) -> Run:
+    runs = find_runs([folder])
+    if len(runs) != 1:
+        named = "".join(f"\n  {run.folder}" for run in runs)
+        raise ValueError(f"{folder} holds {len(runs)} complete runs. Name the folder of one.{named}")
+    return runs[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

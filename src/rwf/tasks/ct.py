@@ -1,0 +1,150 @@
+"""The paper's 2D computed tomography: fit projections of a density, be judged on the density."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float32, PRNGKeyArray
+
+from rwf.measure import psnr, ssim
+from rwf.project import Interpolation, project
+from rwf.recipe import MLP, Adam, EncodingSpec, Factorization, Gaussian, Identity, Positional, Recipe, TaskSpec
+from rwf.signals.brain import brain_slice, brain_source
+from rwf.signals.phantoms import shepp_logan
+from rwf.study import Study
+from rwf.tasks.base import Task
+from rwf.tasks.image import pixel_grid
+
+PICTURES = 20  # in each of the two sets
+
+
+@final
+class Tomography(Task):
+    """A density from coordinates: trained on its projections alone, every pixel in each step; measured on all of it."""
+
+    picture: Float[Array, "*member side side"]
+    angles: int = eqx.field(static=True)
+    interpolation: Interpolation = eqx.field(static=True)
+    blocks: int = eqx.field(static=True)
+
+    @property
+    def inputs(self) -> int:
+        return 2
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    def batch(self, key: PRNGKeyArray, step: Array) -> None:
+        return None
+
+    def fixed(self, encode: Callable[[Array], Array]) -> Float[Array, "pixels features"]:
+        return encode(self.pixels)
+
+    def losses(self, net: Any, batch: Float[Array, "pixels features"] | None, step: Array) -> dict[str, Array]:
+        values = net(self.pixels) if batch is None else net.decode(batch)
+        density = jax.nn.sigmoid(values).reshape(self.picture.shape)
+        # A projection is linear: that of the difference is the difference of the projections, to less rounding.
+        # So nothing but projections of the truth is seen here, though they are never stored.
+        error = project(density - self.picture, self.angles, self.interpolation)
+        return {"half_mse": 0.5 * jnp.mean(error**2)}
+
+    @property
+    def pixels(self) -> Float[Array, "pixels 2"]:
+        """The coordinates of all pixels, row by row."""
+        return pixel_grid(*self.picture.shape[-2:]).reshape(-1, 2)
+
+    @property
+    def truth(self) -> Float[Array, "*member side side"]:
+        """What a perfect net would render."""
+        return self.picture
+
+    def metrics(self, net: Any) -> dict[str, Array]:
+        density = jnp.clip(self.render(net), 0, 1)
+        return {"psnr": psnr(density, self.picture), "ssim": ssim(density, self.picture)}
+
+    def render(self, net: Any) -> Float[Array, "side side"]:
+        """The whole density as the net sees it, computed in blocks so that memory stays small."""
+        x = self.pixels.reshape(self.blocks, -1, 2)
+        return jax.lax.map(lambda block: jax.nn.sigmoid(net(block)), x).reshape(self.picture.shape)
+
+
+@dataclass(frozen=True)
+class Projections(TaskSpec):
+    """Twenty phantoms or brain slices, seen from so many angles; the signal is the number of the picture."""
+
+    pictures: Literal["shepp", "brain"] = "shepp"
+    angles: int = 20  # evenly spaced over half a turn
+    interpolation: Literal["nearest", "bilinear"] = "nearest"  # of the picture where a ray crosses it
+    size: int = 512  # smaller for a quick look: every so many pixels of the picture are taken
+    blocks: int = 16
+
+    def build(self, signal: int) -> Tomography:
+        picture = _picture(self.pictures, signal)
+        stride, rest = divmod(picture.shape[0], self.size)
+        if rest or self.size**2 % self.blocks:
+            raise ValueError(f"The size must divide {picture.shape[0]}; it is {self.size}. Use 512, 256, 128 or 64.")
+        return Tomography(jnp.asarray(picture[::stride, ::stride]), self.angles, self.interpolation, self.blocks)
+
+    def describe(self) -> str:
+        source = brain_source() if self.pictures == "brain" else "generated: 20 Shepp–Logan phantoms"
+        return f"{source}; {self.angles} projections"
+
+
+def _picture(name: Literal["shepp", "brain"], index: int) -> Float32[np.ndarray, "512 512"]:
+    if not 0 <= index < PICTURES:
+        raise ValueError(f"There are pictures 0 to {PICTURES - 1}; got {index}.")
+    return brain_slice(index) if name == "brain" else shepp_logan(seed=index)
+
+
+_SHEPP = Recipe(
+    name="ct/shepp/none",
+    case="ct/shepp",
+    variant="none",
+    task=Projections("shepp", angles=20),
+    net=MLP(depth=5, width=256, activation="relu"),
+    optim=Adam(lr=1e-3, warmup_steps=200),
+    rwf=Factorization(mean=1.0, stddev=0.1),
+    steps=2_000,
+    log_every=100,
+    seeds=1,
+    signals=tuple(range(PICTURES)),
+    precision="float16",  # docs/speed.md
+)
+_BRAIN = replace(_SHEPP, name="ct/brain/none", case="ct/brain", task=Projections("brain", angles=40))
+
+
+def _mapped(recipe: Recipe, variant: str, encoding: EncodingSpec) -> Recipe:
+    return replace(recipe, name=f"{recipe.case}/{variant}", variant=variant, encoding=encoding)
+
+
+_ALL = [
+    _mapped(recipe, variant, encoding)
+    for recipe in (_SHEPP, _BRAIN)
+    for variant, encoding in (
+        ("none", Identity()),
+        ("positional", Positional(scale=3.0)),
+        ("gaussian", Gaussian(scale=3.0)),
+    )
+]
+RECIPES = {recipe.name: recipe for recipe in _ALL}
+QUICK = {
+    name: {
+        "task.size": 64,
+        "task.angles": 10,
+        "net.width": 64,
+        "steps": 200,
+        "log_every": 50,
+        "signals": (0, 1, 2),
+        "optim.warmup_steps": 20,
+    }
+    for name in RECIPES
+}
+STUDIES = {
+    case: Study(recipes=tuple(n for n in RECIPES if n.startswith(case)), tuned=(f"{case}/gaussian",))
+    for case in ("ct/shepp", "ct/brain")
+}
