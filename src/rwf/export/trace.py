@@ -1,0 +1,318 @@
+"""From a JAX model to a small program, by way of its jaxpr: any net that computes with common operations."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal
+
+from rwf.export.program import Builder, Dim, Number, Operand, Program, Shape, UnsupportedError, Value, refuse_narrow
+from rwf.tensors import names_of
+from rwf.tree import fold, materialize
+
+# Elementwise primitives by the NumPy name of what they compute.
+_ELEMENTWISE = {
+    **{name: name for name in ("exp", "log", "log1p", "expm1", "tanh", "sin", "cos", "tan", "sqrt", "sign", "floor")},
+    **{name: name for name in ("sinh", "cosh", "ceil", "exp2", "square", "erf", "erfc")},
+    "abs": "absolute",
+    "add": "add",
+    "add_any": "add",
+    "and": "logical_and",
+    "div": "divide",
+    "eq": "equal",
+    "ge": "greater_equal",
+    "gt": "greater",
+    "le": "less_equal",
+    "logistic": "sigmoid",
+    "lt": "less",
+    "max": "maximum",
+    "min": "minimum",
+    "mul": "multiply",
+    "ne": "not_equal",
+    "neg": "negative",
+    "not": "logical_not",
+    "or": "logical_or",
+    "pow": "power",
+    "sub": "subtract",
+}
+_REDUCTIONS = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min"}
+_CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # where primitives that call keep what they call
+_PASS = ("copy", "copy_p", "stop_gradient", "optimization_barrier")
+
+
+@dataclass(frozen=True)
+class _Known:
+    """An array whose values are known now."""
+
+    array: np.ndarray
+    name: str
+
+
+@dataclass(frozen=True)
+class _Stretched:
+    """An array that is to be broadcast; most operations that use it do that themselves."""
+
+    operand: Operand
+    shape: Shape
+    dtype: np.dtype
+
+
+def trace(model: Any, *examples: Any, batched: bool = True) -> Program:
+    """What a model, folded, computes; the leading axis of each example is free.
+
+    **Arguments:** `examples`: arrays as the model is called with, points along the first axis; `batched=False` for
+    a model of one point, such as Equinox's own: it is mapped over the points.
+    """
+    arrays, static = eqx.partition(materialize(fold(model)), eqx.is_array)
+    named = dict(zip(names_of(arrays), map(np.asarray, jax.tree.leaves(arrays)), strict=True))
+    refuse_narrow(named)
+
+    def call(arrays: Any, *xs: Any) -> Any:
+        net: Callable[..., Any] = eqx.combine(arrays, static)
+        return net(*xs) if batched else jax.vmap(net)(*xs)
+
+    jaxpr = jax.make_jaxpr(call)(arrays, *_specs(examples))
+    tracer = _Tracer()
+    inputs = tuple(
+        Value("x" if len(examples) == 1 else f"x{i}", _shape(var.aval), np.dtype(var.aval.dtype))  # pyright: ignore[reportAttributeAccessIssue]
+        for i, var in enumerate(jaxpr.jaxpr.invars[len(named) :])
+    )
+    known = [_Known(array, name) for name, array in named.items()]
+    results = tracer.run(jaxpr, [*known, *inputs])
+    outputs = tuple(tracer.whole(result) for result in results)
+    return tracer.builder.program(inputs, outputs)
+
+
+def _specs(examples: tuple[Any, ...]) -> list[jax.ShapeDtypeStruct]:
+    """The examples' shapes with a free leading axis: the same name for the same length."""
+    arrays = [np.asarray(example) for example in examples]
+    lengths = sorted({array.shape[0] for array in arrays})
+    scope = jax.export.SymbolicScope()
+    names = {n: jax.export.symbolic_shape("n" if i == 0 else f"n{i}", scope=scope)[0] for i, n in enumerate(lengths)}
+    return [jax.ShapeDtypeStruct((names[a.shape[0]], *a.shape[1:]), a.dtype) for a in arrays]
+
+
+def _shape(aval: Any) -> Shape:
+    return tuple(dim if isinstance(dim, int) else str(dim) for dim in aval.shape)
+
+
+class _Tracer:
+    def __init__(self) -> None:
+        self.builder = Builder()
+
+    def run(self, closed: ClosedJaxpr, arguments: list[Any]) -> list[Any]:
+        """The values of a jaxpr's outputs, given those of its inputs."""
+        jaxpr, values = closed.jaxpr, {}
+        constants = [_Known(np.asarray(array), f"constant{i}") for i, array in enumerate(closed.consts)]
+        values.update(zip(jaxpr.constvars, constants, strict=True))
+        values.update(zip(jaxpr.invars, arguments, strict=True))
+
+        def read(atom: Any) -> Any:
+            if isinstance(atom, Literal):
+                return _Known(np.asarray(atom.val, atom.aval.dtype), "constant")  # pyright: ignore[reportAttributeAccessIssue]
+            return values[atom]
+
+        for equation in jaxpr.eqns:
+            found = self.equation(equation, [read(atom) for atom in equation.invars])
+            values.update(zip(equation.outvars, found, strict=True))
+        return [read(atom) for atom in jaxpr.outvars]
+
+    def equation(self, equation: Any, inputs: list[Any]) -> list[Any]:
+        name, params, avals = equation.primitive.name, equation.params, [var.aval for var in equation.outvars]
+        inner = next((params[key] for key in _CALLS if key in params), None)
+        if inner is not None:
+            closed = inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, [])
+            return self.run(closed, inputs)
+        if name in _PASS:
+            return inputs
+        static = all(isinstance(dim, int) for aval in avals for dim in aval.shape)
+        if static and all(isinstance(value, _Known) for value in inputs):
+            return self.compute(equation, inputs)
+        if name in _ELEMENTWISE:
+            return [self.elementwise(_ELEMENTWISE[name], inputs, avals[0])]
+        method = getattr(self, f"on_{name}", None)
+        if method is None and name not in _REDUCTIONS:
+            raise UnsupportedError(
+                f"The model uses {name!r}, which the exports to NumPy and ONNX do not know. Export its weights with "
+                "save_weights, and write the function by hand."
+            )
+        if method is None:
+            options = {"axis": tuple(params["axes"])}
+            return [self.add(_REDUCTIONS[name], [self.whole(inputs[0])], avals[0], **options)]
+        return method(inputs, params, avals)
+
+    def compute(self, equation: Any, inputs: list[_Known]) -> list[_Known]:
+        """What depends on no input is computed now, by JAX."""
+        outputs = equation.primitive.bind(*(value.array for value in inputs), **equation.params)
+        outputs = outputs if equation.primitive.multiple_results else [outputs]
+        named = [value.name for value in inputs if not value.name.startswith("constant")]
+        return [_Known(np.asarray(output), named[0] if named else "constant") for output in outputs]
+
+    def add(self, op: str, inputs: list[Operand], aval: Any, **options: Any) -> Value:
+        return self.builder.step(op, tuple(inputs), _shape(aval), aval.dtype, **options)
+
+    def operand(self, value: Any) -> Operand:
+        """As the operand of an elementwise operation, which broadcasts by itself."""
+        if isinstance(value, _Known):
+            return self.builder.constant(value.array, value.name)
+        return value.operand if isinstance(value, _Stretched) else value
+
+    def whole(self, value: Any) -> Value:
+        """As an array of its full shape."""
+        operand = self.operand(value)
+        if isinstance(value, _Stretched):
+            return self.builder.step("broadcast_to", (operand,), value.shape, value.dtype)
+        if isinstance(operand, Number):
+            return self.builder.step("broadcast_to", (operand,), (), operand.dtype)
+        return operand
+
+    def elementwise(self, op: str, inputs: list[Any], aval: Any, **options: Any) -> Value:
+        shape = _shape(aval)
+        operands = [self.operand(value) for value in inputs]
+        if not any(isinstance(operand, Value) and operand.shape == shape for operand in operands):
+            operands[0] = self.whole(inputs[0])
+        return self.add(op, operands, aval, **options)
+
+    # --- One method a primitive ---
+
+    def on_integer_pow(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
+        if params["y"] == 2:
+            return [self.elementwise("square", inputs, avals[0])]
+        power = _Known(np.asarray(params["y"], avals[0].dtype), "power")
+        return [self.elementwise("power", [*inputs, power], avals[0])]
+
+    def on_rsqrt(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
+        root = self.elementwise("sqrt", inputs, avals[0])
+        return [self.elementwise("divide", [_Known(np.ones((), avals[0].dtype), "one"), root], avals[0])]
+
+    def on_select_n(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
+        if len(inputs) != 3 or inputs[0] is None:
+            raise UnsupportedError("The model chooses among more than two cases, which the exports do not know.")
+        which, otherwise, then = inputs
+        return [self.elementwise("where", [which, then, otherwise], avals[0])]
+
+    def on_clamp(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
+        low, value, high = inputs
+        raised = self.elementwise("maximum", [value, low], avals[0])
+        return [self.elementwise("minimum", [raised, high], avals[0])]
+
+    def on_convert_element_type(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
+        operand = self.operand(inputs[0])
+        if operand.dtype == avals[0].dtype:
+            return inputs
+        return [self.add("astype", [self.whole(inputs[0])], avals[0], dtype=np.dtype(avals[0].dtype))]
+
+    def on_broadcast_in_dim(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
+        shape, placed = _shape(avals[0]), tuple(params["broadcast_dimensions"])
+        operand, rank = self.operand(inputs[0]), len(shape)
+        if isinstance(inputs[0], _Stretched) and not isinstance(operand, Number):
+            operand = self.whole(inputs[0])
+        if isinstance(operand, Number):
+            return [_Stretched(operand, shape, operand.dtype)]
+        if placed != tuple(range(rank - len(placed), rank)):  # NumPy would align them otherwise
+            full: list[Dim] = [1] * rank
+            for axis, dim in zip(placed, operand.shape, strict=True):
+                full[axis] = dim
+            operand = self._reshape(inputs[0], operand, tuple(full))
+        return [operand if operand.shape == shape else _Stretched(operand, shape, operand.dtype)]
+
+    def _reshape(self, value: Any, operand: Value, shape: Shape) -> Value:
+        if isinstance(value, _Known):
+            constant = self.builder.constant(value.array.reshape([int(dim) for dim in shape]), value.name)
+            assert isinstance(constant, Value)
+            return constant
+        return self.builder.step("reshape", (operand,), shape, operand.dtype)
+
+    def on_reshape(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
+        value = self.whole(inputs[0])
+        return [value if value.shape == _shape(avals[0]) else self.add("reshape", [value], avals[0])]
+
+    on_squeeze = on_reshape
+    on_expand_dims = on_reshape
+
+    def on_transpose(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
+        value, axes = self.whole(inputs[0]), tuple(params["permutation"])
+        made = self.builder.made(value)
+        if axes == (1, 0) and made is not None and made.op == "matmul":
+            # (W xᵀ)ᵀ = x Wᵀ: what a layer of one point becomes when it is mapped over points.
+            left, right = (self._transpose(operand) for operand in made.inputs if isinstance(operand, Value))
+            return [self.add("matmul", [right, left], avals[0])]
+        return [self.add("transpose", [value], avals[0], axes=axes)]
+
+    def _transpose(self, matrix: Value) -> Value:
+        made = self.builder.made(matrix)
+        if made is not None and made.op == "transpose" and made.options["axes"] == (1, 0):
+            operand = made.inputs[0]
+            assert isinstance(operand, Value)
+            return operand
+        if matrix.name in self.builder.constants:
+            array = np.ascontiguousarray(self.builder.constants[matrix.name].T)
+            constant = self.builder.constant(array, f"{matrix.name}.transposed")
+            assert isinstance(constant, Value)
+            return constant
+        return self.builder.step("transpose", (matrix,), matrix.shape[::-1], matrix.dtype, axes=(1, 0))
+
+    def on_concatenate(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
+        parts = [self.whole(value) for value in inputs]
+        return [self.add("concatenate", list(parts), avals[0], axis=params["dimension"])]
+
+    def on_slice(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
+        value = self.whole(inputs[0])
+        steps = params["strides"] or (1,) * len(value.shape)
+        rows = zip(params["start_indices"], params["limit_indices"], steps, value.shape, strict=True)
+        cuts = []
+        for axis, (start, stop, step, dim) in enumerate(rows):
+            if str(stop) == str(dim) and start == 0 and step == 1:
+                continue
+            if not all(isinstance(bound, int) for bound in (start, stop)):
+                raise UnsupportedError("The model slices its batch, which the exports do not know.")
+            cuts.append((axis, start, stop, step))
+        return [self.add("slice", [value], avals[0], cuts=tuple(cuts)) if cuts else value]
+
+    def on_gather(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
+        """Indexing with numbers: a slice, or with a list of them along one axis."""
+        value, indices, numbers = self.whole(inputs[0]), inputs[1], params["dimension_numbers"]
+        axes = tuple(numbers.start_index_map)
+        if not isinstance(indices, _Known) or numbers.operand_batching_dims:
+            raise UnsupportedError("The model looks up values by index, which the exports do not know.")
+        sizes, index = params["slice_sizes"], indices.array
+        if index.ndim == 1:
+            cuts = tuple((axis, int(i), int(i) + sizes[axis], 1) for axis, i in zip(axes, index, strict=True))
+            kept = tuple(sizes[axis] if axis in axes else dim for axis, dim in enumerate(value.shape))
+            part = self.builder.step("slice", (value,), kept, value.dtype, cuts=cuts)
+            return self.on_reshape([part], params, avals)
+        whole_rows = len(axes) == 1 and index.ndim == 2 and sizes[axes[0]] == 1 and avals[0].ndim == len(value.shape)
+        if not whole_rows or tuple(numbers.collapsed_slice_dims) != axes or axes[0] in numbers.offset_dims:
+            raise UnsupportedError("The model looks up values by index, which the exports do not know.")
+        rows = self.builder.constant(index[:, 0].astype(np.int64), "indices")
+        return [self.add("take", [value, rows], avals[0], axis=axes[0])]
+
+    def on_split(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
+        value, axis, start, parts = self.whole(inputs[0]), params["axis"], 0, []
+        for size, aval in zip(params["sizes"], avals, strict=True):
+            parts.append(self.add("slice", [value], aval, cuts=((axis, start, start + size, 1),)))
+            start += size
+        return parts
+
+    def on_dot_general(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
+        (contract_a, contract_b), (batch_a, batch_b) = params["dimension_numbers"]
+        a, b = (self.whole(value) for value in inputs)
+        ranks = len(a.shape), len(b.shape)
+        plain = not batch_a and len(contract_a) == 1 and ranks[1] == 2
+        if plain and (ranks[0] == 2 or contract_a[0] == ranks[0] - 1):  # x @ w: what NumPy and ONNX do fastest
+            a = a if contract_a[0] == ranks[0] - 1 else self._transpose(a)
+            b = b if contract_b[0] == 0 else self._transpose(b)
+            return [self.add("matmul", [a, b], avals[0])]
+        letters = iter("abcdefghijklmnopqrstuvwxyz")
+        left, right = [next(letters) for _ in range(ranks[0])], [""] * ranks[1]
+        for i, j in zip((*batch_a, *contract_a), (*batch_b, *contract_b), strict=True):
+            right[j] = left[i]
+        right = [letter or next(letters) for letter in right]
+        free_a = [left[i] for i in range(ranks[0]) if i not in (*batch_a, *contract_a)]
+        free_b = [right[j] for j in range(ranks[1]) if j not in (*batch_b, *contract_b)]
+        result = [*(left[i] for i in batch_a), *free_a, *free_b]
+        equation = f"{''.join(left)},{''.join(right)}->{''.join(result)}"
+        return [self.add("einsum", [a, b], avals[0], equation=equation)]

@@ -1,0 +1,1 @@
+"""Random weight factorization in the models of other frameworks; each is imported when it is used."""

@@ -1,0 +1,72 @@
+"""Optimizers and factors: what decays, and whether an optimizer trains what it should."""
+
+# PyTorch is optional: where it is absent, pyright takes this package for it.
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rwf.interop.torch.retired import RetiredParameterError, describe, is_retired
+from rwf.interop.torch.sites import parametrized
+
+
+def parameter_groups(model: nn.Module, *, weight_decay: float, biases: bool = False) -> list[dict[str, Any]]:
+    """Two groups for an optimizer: what decays, and what does not.
+
+    Of each factorized weight V decays and s does not; of a normalized one g decays and v, which has no length,
+    does not. So decoupled decay (AdamW) shrinks W itself by the factor that it would shrink a plain W by. Of the
+    rest of the model, tensors of two axes or more decay; vectors (biases, norms) only with `biases=True`.
+    """
+    ours = {id(tensor): decays for tensor, decays in _factors(model)}
+    decayed, kept = [], []
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            decays = ours.get(id(parameter), biases or parameter.ndim > 1)
+            (decayed if decays else kept).append(parameter)
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
+
+
+def squared_norm(model: nn.Module) -> Tensor:
+    """The sum of squares of all parametrized weights W, to add to a loss: an L2 penalty on W, not on its factors.
+
+    With Adam or SGD, `weight_decay` adds V to the gradient of V, which is decay of V and not of W. Give the groups
+    a decay of zero and add `0.5 * weight_decay * squared_norm(model)` instead.
+    """
+    squares = [chain().square().sum() for _, _, _, chain in parametrized(model) if not chain[0].bias]
+    if not squares:
+        raise ValueError("The model holds no parametrized weight: factorize it first, or sum over its parameters.")
+    return torch.stack(squares).sum()
+
+
+def check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """An error if an optimizer trains parameters that were replaced, or misses a factor that should be trained.
+
+    The first of these is found without this call too, at the optimizer's next `zero_grad` or `step`.
+    """
+    held = {id(p): p for group in optimizer.param_groups for p in group["params"]}
+    stale = [parameter for parameter in held.values() if is_retired(parameter)]
+    if stale:
+        raise RetiredParameterError(describe(stale[0]))
+    ours = {id(tensor) for tensor, _ in _factors(model)}
+    missing = [
+        name
+        for name, parameter in model.named_parameters()
+        if id(parameter) in ours and parameter.requires_grad and id(parameter) not in held
+    ]
+    if missing:
+        raise ValueError(
+            f"The optimizer does not train {', '.join(map(repr, missing[:4]))}{', ...' if len(missing) > 4 else ''}. "
+            "Make it after `factorize`, from model.parameters() or parameter_groups(model); or freeze what is not "
+            "to be trained with requires_grad_(False)."
+        )
+
+
+def _factors(model: nn.Module) -> Iterator[tuple[Tensor, bool]]:
+    """The tensors of our parametrizations, and whether weight decay belongs to each."""
+    for _, _, _, chain in parametrized(model):
+        node = chain[0]
+        for index, name in enumerate(node.names):
+            yield getattr(chain, f"original{index}"), name == node.decayed and not node.bias

@@ -1,0 +1,55 @@
+"""A curriculum: a parameter of the equation that goes through easier values before its own."""
+
+import copy
+import dataclasses
+from dataclasses import dataclass
+from typing import TypeVar
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from rwf.errors import choose
+from rwf.spec import Spec
+
+SpecType = TypeVar("SpecType", bound=Spec)
+
+
+@dataclass(frozen=True)
+class Curriculum(Spec):
+    """`values` of one `parameter`, each for so many `steps`; then the problem's own value. Off while there are none.
+
+    Neither the learning rate nor the optimizer's moments start anew between them.
+    """
+
+    parameter: str = ""
+    values: tuple[float, ...] = ()
+    steps: int = 0
+
+    def check(self, problem: Spec) -> None:
+        """Refuses a parameter that the problem does not have, and stages without steps."""
+        if not self.values:
+            return
+        own = {f.name for f in dataclasses.fields(problem)} - set(_inherited(problem))
+        numeric = [name for name in own if isinstance(getattr(problem, name), (int, float))]
+        choose(self.parameter, sorted(numeric), f"parameter of {type(problem).__name__} for a curriculum")
+        if self.steps < 1:
+            raise ValueError(
+                f"A curriculum needs the steps of each value: 1 or more; task.curriculum.steps is {self.steps}."
+            )
+
+    def at(self, problem: SpecType, step: Array) -> SpecType:
+        """The problem with the parameter's value at a step, which may be traced."""
+        if not self.values:
+            return problem
+        stages = jnp.array([*self.values, getattr(problem, self.parameter)])
+        stage = jnp.minimum(step // self.steps, len(self.values))
+        changed = copy.copy(problem)  # not `replace`: a checker of types would refuse a traced number
+        object.__setattr__(changed, self.parameter, stages[stage])
+        return changed
+
+
+def _inherited(problem: Spec) -> list[str]:
+    """The settings that every problem has; a curriculum is about the others."""
+    from rwf.pde.problem import Problem
+
+    return [f.name for f in dataclasses.fields(Problem)]

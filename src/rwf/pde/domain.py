@@ -1,0 +1,107 @@
+"""Where a problem is posed: a box of named coordinates, some of them periodic, and the faces of conditions."""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from jaxtyping import Float
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Face = dict[str, float]  # which coordinates are held, and where
+
+
+class Interval(NamedTuple):
+    """The range of one coordinate."""
+
+    low: float
+    high: float
+    periodic: bool = False
+
+
+def periodic(low: float, high: float) -> Interval:
+    """A coordinate whose ends are one point; the recipe's encoding makes every net periodic in it, exactly."""
+    return Interval(low, high, True)
+
+
+@dataclass(frozen=True, init=False)
+class Box:
+    """Named coordinates with their ranges, in the order in which a net reads them.
+
+    >>> Box(x=periodic(0, 1), t=(0, 2)).names
+    ('x', 't')
+    """
+
+    axes: tuple[tuple[str, Interval], ...]
+
+    def __init__(self, **axes: Interval | tuple[float, float]) -> None:
+        if not axes:
+            raise ValueError("A Box needs coordinates with their ranges: Box(x=(0, 1), t=(0, 1)).")
+        ranges = {name: i if isinstance(i, Interval) else Interval(*i) for name, i in axes.items()}
+        for name, (low, high, _) in ranges.items():
+            if len(name) != 1:
+                raise ValueError(f"The coordinate {name!r} must be one letter: derivatives are named u.x, u.xt, u.tt.")
+            if not (math.isfinite(low) and math.isfinite(high) and low < high):
+                raise ValueError(f"The range of {name} must be finite and rise; it is ({low}, {high}).")
+        object.__setattr__(self, "axes", tuple(ranges.items()))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The coordinates' names."""
+        return tuple(name for name, _ in self.axes)
+
+    @property
+    def intervals(self) -> tuple[Interval, ...]:
+        """The coordinates' ranges."""
+        return tuple(interval for _, interval in self.axes)
+
+    @property
+    def periods(self) -> tuple[float | None, ...]:
+        """The length of each periodic coordinate, None for the others."""
+        return tuple(i.high - i.low if i.periodic else None for i in self.intervals)
+
+    def grid(self, counts: tuple[int, ...]) -> list[Float[np.ndarray, "..."]]:
+        """One array a coordinate, each of the shape `counts`: a grid with the ends, of a period its first alone."""
+        lines = [
+            np.linspace(i.low, i.high, n, endpoint=not i.periodic) for i, n in zip(self.intervals, counts, strict=True)
+        ]
+        return list(np.meshgrid(*lines, indexing="ij"))
+
+    def face_bounds(self, face: Mapping[str, float]) -> Float[np.ndarray, "2 axes"]:
+        """The lowest corner of a face and its widths: a coordinate that is held has the width zero."""
+        rows = [(face[n], 0.0) if n in face else (i.low, i.high - i.low) for n, i in self.axes]
+        return np.array(rows, float).T
+
+    def check_face(self, face: Face, owner: str) -> None:
+        """Refuses a face that is not of this box; `owner` is the function that names it."""
+        for name, value in face.items():
+            if name not in self.names:
+                has = ", ".join(self.names)
+                raise ValueError(
+                    f"{owner} holds {name} = {value:g}; the domain has no {name}. Its coordinates are {has}."
+                )
+            low, high, _ = self.intervals[self.names.index(name)]
+            if not low <= value <= high:
+                raise ValueError(
+                    f"{owner} holds {name} = {value:g}, outside the domain, where {name} is in [{low:g}, {high:g}]."
+                )
+
+
+def at(**held: float | tuple[float, ...]) -> Callable[[Function], Function]:
+    """Marks a method as a condition on a face: what it returns is to be zero there.
+
+    `@at(t=0)` holds t; `@at(x=(0, 1))` is two faces, at x = 0 and at x = 1; several `@at` add up. The points of
+    a condition are shared by its faces alike.
+    """
+    if not held:
+        raise ValueError("at() needs the coordinate that is held: @at(t=0), @at(x=(0, 1)).")
+    values = [value if isinstance(value, tuple) else (value,) for value in held.values()]
+    faces = [dict(zip(held, map(float, corner), strict=True)) for corner in itertools.product(*values)]
+
+    def mark(function: Function) -> Function:
+        function.faces = [*faces, *getattr(function, "faces", [])]  # type: ignore[attr-defined]
+        return function
+
+    return mark

@@ -1,0 +1,74 @@
+"""Where the points of a step lie: all of them drawn with one call, in sections of a function each."""
+
+from typing import NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from rwf.derive import Wanted
+from rwf.pde.functions import Part
+from rwf.pde.problem import Problem
+
+
+class Section(NamedTuple):
+    """The points of one function, from `start` to `stop`."""
+
+    part: Part
+    start: int
+    stop: int
+
+
+@final
+class Sampler(eqx.Module):
+    """Uniform points of a problem: those of the residual first, in the order of time where that is asked."""
+
+    low: Float[Array, "points axes"]
+    width: Float[Array, "points axes"]
+    sections: tuple[Section, ...] = eqx.field(static=True)
+    sorted_axis: int | None = eqx.field(static=True)
+
+    def __call__(self, key: PRNGKeyArray) -> Float[Array, "points axes"]:
+        """The points of one step."""
+        draw = jax.random.uniform(key, self.low.shape)
+        if self.sorted_axis is not None:
+            # Time and place are drawn apart: to sort time alone gives the same distribution as to sort the points.
+            axis, stop = self.sorted_axis, self.sections[0].stop
+            draw = draw.at[:stop, axis].set(jnp.sort(draw[:stop, axis]))
+        return self.low + self.width * draw
+
+    def groups(self) -> list[tuple[Wanted, int, int]]:
+        """Neighbouring sections that want the same derivatives: each goes through a net as one Jet."""
+        found: list[tuple[Wanted, int, int]] = []
+        for part, start, stop in self.sections:
+            if found and found[-1][0] == part.wanted:
+                found[-1] = (part.wanted, found[-1][1], stop)
+            else:
+                found.append((part.wanted, start, stop))
+        return found
+
+
+def sampler(problem: Problem, parts: list[Part]) -> Sampler:
+    """The sampler of a problem, with conditions in the order of the derivatives that they want."""
+    name = type(problem).__name__
+    for what, number in (("points", problem.points), ("condition_points", problem.condition_points)):
+        if number < 1:
+            raise ValueError(f"{name} needs 1 or more {what}; task.{what} is {number}.")
+    problem.causal.check(problem.points, name)
+    if problem.causal.on and "t" not in problem.domain.names:
+        raise ValueError(
+            f"{name} has causal chunks but no time: its coordinates are {problem.domain.names}, none is t."
+        )
+    residual, *conditions = parts
+    sections, bounds, start = [], [], 0
+    for part in [residual, *sorted(conditions, key=lambda part: str(part.wanted))]:
+        faces = [problem.domain.face_bounds(dict(face)) for face in part.faces or ((),)]
+        count = problem.condition_points if part.faces else problem.points
+        sections.append(Section(part, start, start + count))
+        bounds += [faces[i % len(faces)] for i in range(count)]
+        start += count
+    low, width = np.stack(bounds, axis=1)
+    axis = problem.domain.names.index("t") if problem.causal.on else None
+    return Sampler(jnp.asarray(low, jnp.float32), jnp.asarray(width, jnp.float32), tuple(sections), axis)

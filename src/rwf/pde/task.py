@@ -1,0 +1,117 @@
+"""The task of a problem: points, the losses of its residual and conditions, and the error against its solution."""
+
+from typing import Any, final
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from rwf.derive import Bundle, seed
+from rwf.pde.functions import Part, chosen, parts_of
+from rwf.pde.problem import Problem
+from rwf.pde.sampling import Sampler, sampler
+from rwf.tasks.base import Task
+
+
+@final
+class PDETask(Task):
+    """Trains a net to make residual and conditions of a problem small.
+
+    `test` are the points of the grid; `target` the exact solution there, a column for each unknown of `compared`,
+    or None.
+    """
+
+    problem: Problem = eqx.field(static=True)
+    draw: Sampler
+    test: Float[Array, "*member points axes"]
+    target: Float[Array, "*member points compared"] | None
+    compared: tuple[int, ...] = eqx.field(static=True)
+
+    @property
+    def inputs(self) -> int:
+        return len(self.problem.domain.names)
+
+    @property
+    def outputs(self) -> int:
+        return len(self.problem.unknowns)
+
+    def batch(self, key: PRNGKeyArray, step: Array) -> Float[Array, "points axes"]:
+        return self.draw(key)
+
+    def losses(self, net: Any, batch: Float[Array, "points axes"], step: Array) -> dict[str, Array]:
+        problem = self.problem.curriculum.at(self.problem, step)
+        terms: dict[str, Array] = {}
+        for part, values in self.values(net, batch, problem):
+            squares = {name: value**2 for name, value in values.items()}
+            terms |= {n: jnp.mean(s) for n, s in squares.items()} if part.faces else problem.causal.means(squares)
+        return problem.weights.apply(terms)
+
+    def values(
+        self, net: Any, batch: Float[Array, "points axes"], problem: Problem
+    ) -> list[tuple[Part, dict[str, Float[Array, " points"]]]]:
+        """What each function of the problem returns at its points; all points go through the net together."""
+        groups = self.draw.groups()
+        jets = problem.ansatz(net, Bundle(tuple(seed(batch[start:stop], wanted) for wanted, start, stop in groups))).jets
+        found = []
+        for part, start, stop in self.draw.sections:
+            jet, first = next((jet, g[1]) for jet, g in zip(jets, groups, strict=True) if g[1] <= start < g[2])
+            found.append((part, part.values(problem, jet.points(start - first, stop - first), batch[start:stop])))
+        return found
+
+    def metrics(self, net: Any) -> dict[str, Array]:
+        if self.target is None:
+            part = self.draw.sections[0].part
+            jet = self.problem.ansatz(net, seed(self.test, part.wanted))
+            squares = [jnp.mean(value**2) for value in part.values(self.problem, jet, self.test).values()]
+            return {"rms_residual": jnp.sqrt(sum(squares, jnp.zeros(())))}
+        error = self.problem.ansatz(net, self.test)[:, jnp.array(self.compared)] - self.target
+        return {"rel_l2": jnp.linalg.norm(error) / jnp.linalg.norm(self.target)}
+
+    def solution(self, net: Any) -> Float[Array, "*counts unknowns"]:
+        """The unknowns on the grid of test points."""
+        return self.problem.ansatz(net, self.test).reshape(*self.problem.counts, self.outputs)
+
+
+def pde_task(problem: Problem) -> PDETask:
+    """The task of a problem; what cannot be meant is refused here, with the name of the function."""
+    parts = parts_of(problem)
+    problem.weights.check(term for part in parts for term in part.terms)
+    problem.curriculum.check(problem)
+    domain, counts = problem.domain, problem.counts
+    if len(counts) != len(domain.names):
+        raise ValueError(
+            f"{type(problem).__name__}: task.grid has {len(counts)} numbers for the {len(domain.names)} coordinates "
+            f"{', '.join(domain.names)}; give one each."
+        )
+    grid = dict(zip(domain.names, domain.grid(counts), strict=True))
+    test = jnp.asarray(np.stack([axis.ravel() for axis in grid.values()], axis=-1), jnp.float32)
+    target, compared = _exact(problem, grid)
+    return PDETask(problem, sampler(problem, parts), test, target, compared)
+
+
+def _exact(
+    problem: Problem, grid: dict[str, Float[np.ndarray, "..."]]
+) -> tuple[Float[Array, "points compared"] | None, tuple[int, ...]]:
+    """The exact solution on the grid, and the numbers of the unknowns that it gives."""
+    function = getattr(type(problem), "exact", None)
+    if function is None:
+        return None, ()
+    owner, counts = f"{type(problem).__name__}.exact", problem.counts
+    found = function(problem, **chosen(function, grid, owner))
+    found = found if isinstance(found, dict) else {problem.unknowns[0]: found}
+    columns = []
+    for name, values in found.items():
+        if name not in problem.unknowns:
+            raise ValueError(f"{owner} returned {name!r}; the unknowns are {', '.join(problem.unknowns)}.")
+        values = np.asarray(values, float)
+        if values.shape != counts:
+            raise ValueError(f"{owner} returned the shape {values.shape} for {name}; the grid's is {counts}.")
+        if not np.isfinite(values).all():
+            bad = tuple(np.argwhere(~np.isfinite(values))[0])
+            where = ", ".join(f"{axis} = {line[bad]:g}" for axis, line in grid.items())
+            raise ValueError(f"{owner} is {values[bad]} at {where}: it must be finite on the whole domain.")
+        columns.append(values.ravel())
+    if not np.any(columns):
+        raise ValueError(f"{owner} is zero everywhere: a relative error means nothing there.")
+    return jnp.asarray(np.stack(columns, axis=-1), jnp.float32), tuple(problem.unknowns.index(name) for name in found)

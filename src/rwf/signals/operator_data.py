@@ -1,0 +1,198 @@
+"""A person's own pairs of functions, from an NPZ or HDF5 file, checked on load and read in parts where it is large.
+
+    a       (functions, *sensors)          input functions at their sensors: (n, 100), or (n, 64, 64) on a grid
+    y       (points, coordinates)          where the solutions are known; or (functions, points, coordinates)
+    u       (functions, points)            the solutions there
+    x       (*sensors, coordinates)        optional: where the sensors are
+    a_test, u_test, y_test                 optional: functions for the test; otherwise the last ones are held out
+"""
+
+import hashlib
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rwf.errors import missing_extra
+
+LAYOUT = (
+    "Expected arrays a (functions, *sensors), y (points, coordinates) or (functions, points, coordinates) and "
+    "u (functions, points), each of floats; optional: x (*sensors, coordinates), a_test, u_test, y_test."
+)
+NAMES = ("a", "y", "u", "x", "a_test", "y_test", "u_test")
+SUFFIXES = (".npz", ".h5", ".hdf5")
+_ROWS = 256  # functions that are read at a time when a file is looked through
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """What a file holds, without its numbers."""
+
+    functions: int
+    sensors: tuple[int, ...]
+    points: int
+    coordinates: int
+    shared_points: bool
+    bytes: int
+    has_test: bool
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[Mapping[str, Any]]:
+    """The arrays of a file by name, not read yet: each is sliced like an array, and only the slice is read.
+
+    Arrays of an NPZ file that was saved without compression (`np.savez`) are mapped; a compressed one is read whole.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"There is no file {path}. Give the path of an NPZ or HDF5 file. {LAYOUT}")
+    if path.suffix == ".npz":
+        yield _npz(path)
+        return
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"{path} is no .npz, .h5 or .hdf5 file. {LAYOUT}")
+    try:
+        import h5py
+    except ImportError:
+        raise missing_extra("h5py", "hdf5", "Reading an HDF5 file") from None
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise ValueError(f"{path} is damaged, or no HDF5 file ({error}). Copy it again. {LAYOUT}") from None
+    with file:
+        yield {name: file[name] for name in NAMES if isinstance(file.get(name), h5py.Dataset)}
+
+
+def shapes(path: str | Path) -> Shapes:
+    """Looks at a file's shapes and types, and refuses what is not laid out as it must be."""
+    with opened(path) as arrays:
+        return _shapes(path, arrays)
+
+
+def check(path: str | Path) -> str:
+    """Looks through all numbers of a file, part by part; refuses NaN and sensors that stand twice.
+
+    Returns a hash of the content, which names the data in a run folder.
+    """
+    content = hashlib.sha256()
+    with opened(path) as arrays:
+        found = _shapes(path, arrays)
+        groups = np.zeros(int(np.prod(found.sensors)), np.int64)
+        for name in NAMES:
+            for start, rows in _parts(arrays, name):
+                content.update(f"{name}{rows.dtype}{rows.shape}".encode() + np.ascontiguousarray(rows).tobytes())
+                _refuse_not_finite(path, name, start, rows)
+                if name == "a":
+                    groups = _groups(groups, rows.reshape(len(rows), -1))
+        _refuse_twins(path, arrays, groups)
+    return content.hexdigest()[:16]
+
+
+def _refuse_not_finite(path: str | Path, name: str, start: int, rows: np.ndarray) -> None:
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad):
+        first = (start + int(bad[0][0]), *(int(i) for i in bad[0][1:]))
+        raise ValueError(
+            f"{path}: {name!r} holds values that are not finite, the first at {first}. Leave those functions out, "
+            "or fill them in."
+        )
+
+
+def _groups(groups: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Sensors that agreed so far and agree in these rows too share a number."""
+    keys = np.concatenate([groups[None].astype(np.float64), rows.astype(np.float64)])
+    return np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1)
+
+
+def _refuse_twins(path: str | Path, arrays: Mapping[str, Any], groups: np.ndarray) -> None:
+    """Two sensors at one place, or, where no places are given, two that read the same in every function."""
+    if "x" in arrays:
+        x = np.asarray(arrays["x"])
+        groups = np.unique(x.reshape(-1, x.shape[-1]), axis=0, return_inverse=True)[1].reshape(-1)
+        what, cure = "are at the same place", "Leave one of them out of 'a' and 'x'."
+    else:
+        what = "read the same value in every function"
+        cure = "Leave one of them out of 'a', or say in 'x' (*sensors, coordinates) where they are, if they are two."
+    first = {}
+    for sensor, group in enumerate(groups.tolist()):
+        if group in first:
+            raise ValueError(f"{path}: the sensors {first[group]} and {sensor} {what}. {cure}")
+        first[group] = sensor
+
+
+def _parts(arrays: Mapping[str, Any], name: str) -> Iterator[tuple[int, np.ndarray]]:
+    if name not in arrays:
+        return
+    for start in range(0, arrays[name].shape[0], _ROWS):
+        yield start, np.asarray(arrays[name][start : start + _ROWS])
+
+
+def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
+    def refuse(what: str) -> ValueError:
+        return ValueError(f"{path}: {what} {LAYOUT}")
+
+    missing = [name for name in ("a", "y", "u") if name not in arrays]
+    if missing:
+        raise refuse(f"there is no array {missing[0]!r}; the file has {sorted(arrays) or 'none of its names'}.")
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiu":
+            raise refuse(f"{name!r} holds {array.dtype}, no real numbers.")
+    a, y, u = (tuple(arrays[name].shape) for name in ("a", "y", "u"))
+    if len(a) < 2 or len(u) != 2 or len(y) not in (2, 3):
+        raise refuse(f"a, y and u have shapes {a}, {y} and {u}.")
+    if a[0] != u[0] or (len(y) == 3 and y[0] != u[0]):
+        raise refuse(f"the numbers of functions differ: a, y and u have shapes {a}, {y} and {u}.")
+    if y[-2] != u[1]:
+        raise refuse(f"y has {y[-2]} points a function and u {u[1]} values.")
+    if min(a[0], u[1], y[-1], *a[1:]) == 0:
+        raise refuse(f"something is empty: a, y and u have shapes {a}, {y} and {u}.")
+    if "x" in arrays and tuple(arrays["x"].shape[:-1]) != a[1:]:
+        raise refuse(f"x has shape {tuple(arrays['x'].shape)}, for sensors {a[1:]}.")
+    _test_shapes(refuse, arrays, a, y, u)
+    size = sum(4 * int(np.prod(arrays[name].shape)) for name in ("a", "y", "u"))  # as float32
+    return Shapes(a[0], a[1:], u[1], y[-1], len(y) == 2, size, "a_test" in arrays)
+
+
+def _test_shapes(refuse: Any, arrays: Mapping[str, Any], a: Any, y: Any, u: Any) -> None:
+    if ("a_test" in arrays) != ("u_test" in arrays):
+        raise refuse("a_test and u_test come together, and one of them is missing.")
+    if "a_test" not in arrays:
+        return
+    a_test, u_test = tuple(arrays["a_test"].shape), tuple(arrays["u_test"].shape)
+    y_test = tuple(arrays["y_test"].shape) if "y_test" in arrays else y
+    if a_test[1:] != a[1:] or a_test[0] != u_test[0] or a_test[0] == 0:
+        raise refuse(f"a_test and u_test have shapes {a_test} and {u_test}, beside a of {a}.")
+    if len(u_test) != 2 or y_test[-2:] != (u_test[1], y[-1]) or (len(y_test) == 3 and y_test[0] != u_test[0]):
+        raise refuse(f"u_test has shape {u_test} and the points of the test {y_test}; add y_test, or make them fit.")
+
+
+def _npz(path: Path) -> dict[str, Any]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = {e.filename.removesuffix(".npy"): e for e in archive.infolist() if e.filename.endswith(".npy")}
+            return {name: _entry(path, archive, entries[name]) for name in NAMES if name in entries}
+    except (zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
+        raise ValueError(f"{path} is damaged, or no NPZ file ({error}). Save it again with np.savez. {LAYOUT}") from None
+
+
+def _entry(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
+    """An array of an NPZ file: mapped where it lies there as it is, otherwise read. Nothing of it is executed."""
+    with archive.open(entry) as stream:
+        version = np.lib.format.read_magic(stream)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(stream)
+        if dtype.hasobject:
+            raise ValueError(f"{entry.filename} holds Python objects, which could run code when read")
+        header = stream.tell()
+    if entry.compress_type != zipfile.ZIP_STORED or not np.prod(shape):
+        with archive.open(entry) as stream:
+            return np.lib.format.read_array(stream, allow_pickle=False)
+    with path.open("rb") as file:
+        file.seek(entry.header_offset + 26)  # the local header's own lengths of name and extra field
+        lengths = np.frombuffer(file.read(4), "<u2")
+    offset = entry.header_offset + 30 + int(lengths.sum()) + header
+    return np.memmap(path, dtype, "r", offset, shape, order="F" if fortran else "C")

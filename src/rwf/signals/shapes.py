@@ -1,0 +1,78 @@
+"""Which mesh a name means: the paper's two, a solid of our own, or a person's file."""
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from rwf.data import find_data, missing
+from rwf.errors import nearest
+from rwf.signals.meshes import FORMATS, normalized, read_mesh
+from rwf.signals.occupancy import Shape
+from rwf.signals.solids import SOLIDS, WORDS
+
+# The paper's meshes: the file, what it holds, and the solid that stands in for it.
+MESHES = {
+    "dragon": ("dragon.ply.gz", "Stanford Dragon", "knot"),
+    "armadillo": ("armadillo.obj.gz", "Stanford Armadillo", "gyroid"),
+}
+
+
+def find_shape(mesh: str) -> Shape:
+    """The shape of a name, in the unit cube; nothing is read before it is needed, but for the file's digest.
+
+    **Arguments:** `mesh`: dragon or armadillo (from the folder that RWF_DATA names, or their stand-ins), knot or
+    gyroid, or the path of a mesh file.
+    """
+    if mesh in MESHES:
+        file, _, solid = MESHES[mesh]
+        path = find_data(file)
+        return _from_file(mesh, path) if path else _generated(solid)
+    if mesh in SOLIDS:
+        return _generated(mesh)
+    path = Path(mesh).expanduser()
+    if not mesh.lower().removesuffix(".gz").endswith(FORMATS):
+        names = [*MESHES, *SOLIDS]
+        raise ValueError(
+            f"No mesh is called {mesh!r}.{nearest(mesh, names)} Choose from {', '.join(names)}, or give a file: "
+            f"{', '.join(FORMATS)}, or its .gz."
+        )
+    if not path.is_file():
+        raise ValueError(f"There is no mesh {mesh}. Give the path of a file.")
+    return _from_file(path.name.partition(".")[0], path)
+
+
+def source(mesh: str) -> str:
+    """In words where a mesh comes from, without reading it."""
+    if mesh in MESHES:
+        file, what, solid = MESHES[mesh]
+        return f"{file}: {what}" if find_data(file) else f"stand-in for the {what}: {WORDS[solid]}, generated"
+    return f"generated: {WORDS[mesh]}" if mesh in WORDS else Path(mesh).name
+
+
+def absent(mesh: str) -> str | None:
+    """A sentence about the file of one of the paper's meshes that is not there; None where it is."""
+    if mesh not in MESHES or find_data(MESHES[mesh][0]):
+        return None
+    return missing(MESHES[mesh][0], MESHES[mesh][1])
+
+
+def _generated(solid: str) -> Shape:
+    return Shape(solid, {"solid": solid, "version": 1}, lambda: normalized(SOLIDS[solid]()))
+
+
+def _from_file(name: str, path: Path) -> Shape:
+    stat = path.stat()
+    digest = _digest(path, stat.st_mtime_ns, stat.st_size)
+    return Shape(name, {"sha256": digest, "version": 1}, lambda: _read(path, digest))
+
+
+@lru_cache(maxsize=8)  # the time and size are there so that a file that changed is read again
+def _digest(path: Path, modified: int, size: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@lru_cache(maxsize=1)  # test points and the pool are labelled one after the other
+def _read(path: Path, digest: str) -> Any:
+    return normalized(read_mesh(path))

@@ -1,0 +1,196 @@
+"""The paper's Burgers operator: from the initial value a(x) to u(x, t), learnt from the equation alone."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from rwf.derive import Wanted, seed
+from rwf.recipe import Adam, ModifiedDeepONet, Periodic, Recipe, TaskSpec
+from rwf.signals import grf
+from rwf.signals.cache import cached
+from rwf.solvers import burgers
+from rwf.study import Study
+from rwf.tasks.base import Task
+from rwf.tasks.operator import Holdout, grid_points
+
+_X, _T = 0, 1
+_WANTED = Wanted(first=(_X, _T), second=((_X, _X),))
+_MODES = 64  # of an initial value: beyond them its coefficients are below 1e-7
+
+
+class Batch(NamedTuple):
+    """Some functions, each with points of its own."""
+
+    a: Float[Array, "functions sensors"]
+    initial: Float[Array, "functions initial 2"]
+    values: Float[Array, "functions initial"]
+    inside: Float[Array, "functions residual 2"]
+
+
+@final
+class BurgersOperator(Task):
+    """u_t + u u_x = nu u_xx on a circle, u(x, 0) = a(x): no solution is seen in training."""
+
+    a: Float[Array, "functions sensors"]
+    holdout: Holdout
+    viscosity: float = eqx.field(static=True)
+    functions: int = eqx.field(static=True)
+    initial_points: int = eqx.field(static=True)
+    residual_points: int = eqx.field(static=True)
+    initial_weight: float = eqx.field(static=True)
+    residual_weight: float = eqx.field(static=True)
+
+    @property
+    def inputs(self) -> int:
+        return 2
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    def batch(self, key: PRNGKeyArray, step: Array) -> Batch:
+        """Initial points are drawn among the sensors, where a is known; one call draws all that is random."""
+        functions, sensors = self.a.shape
+        p, q = self.initial_points, self.residual_points
+        random = jax.random.uniform(key, (self.functions, 1 + p + 2 * q))
+        a = self.a[(random[:, 0] * functions).astype(int)]
+        sensor = (random[:, 1 : 1 + p] * sensors).astype(int)
+        x = sensor / (sensors - 1)
+        initial = jnp.stack([x, jnp.zeros_like(x)], axis=-1)
+        inside = random[:, 1 + p :].reshape(self.functions, q, 2)
+        return Batch(a, initial, jnp.take_along_axis(a, sensor, axis=1), inside)
+
+    def losses(self, net: Any, batch: Batch, step: Array) -> dict[str, Array]:
+        initial = net(batch.a, batch.initial) - batch.values
+        u = net(batch.a, seed(batch.inside, _WANTED))
+        residual = u.by(_T) + u.value * u.by(_X) - self.viscosity * u.by(_X, _X)
+        return {
+            "initial": self.initial_weight * jnp.mean(initial**2),
+            "residual": self.residual_weight * jnp.mean(residual**2),
+        }
+
+    def metrics(self, net: Any) -> dict[str, Array]:
+        return self.holdout.metrics(net)
+
+
+@dataclass(frozen=True)
+class Burgers(TaskSpec):
+    """Initial values from N(0, 25^2 (-Laplace + 5^2)^-4), with 25^2 the factor of the amplitudes."""
+
+    train: int = 1_000  # functions
+    test: int = 100
+    sensors: int = 101  # on [0, 1], both ends included
+    points: int = 100  # of the test grid in x, j / points
+    snapshots: int = 101  # of the test grid in t
+    viscosity: float = 0.001
+    solver_points: int = 800  # of the reference solution
+    time_step: float = 1e-4
+    functions: int = 64  # in a batch
+    initial_points: int = 100  # of a function in a batch
+    residual_points: int = 512
+    initial_weight: float = 100.0
+    residual_weight: float = 1.0
+    block: int = 5  # test functions that are evaluated at a time
+
+    def __post_init__(self) -> None:
+        if self.solver_points % self.points:
+            raise ValueError(
+                f"The test grid of {self.points} points must be part of the solver's of {self.solver_points}: "
+                f"use --task.solver-points {self.points * round(self.solver_points / self.points)}."
+            )
+
+    def build(self, signal: int) -> BurgersOperator:
+        return _build(self, signal)
+
+    def describe(self) -> str:
+        return (
+            f"generated: Burgers, ν = {self.viscosity:g}, {self.train:,} + {self.test} initial values, "
+            f"{self.points} × {self.snapshots} grid"
+        )
+
+
+_DATA = ("train", "test", "sensors", "points", "snapshots", "viscosity", "solver_points", "time_step")
+
+
+@functools.lru_cache(maxsize=1)
+def _build(spec: Burgers, signal: int) -> BurgersOperator:
+    settings = {name: getattr(spec, name) for name in _DATA} | {"signal": signal, "modes": _MODES}
+    data = cached("burgers", settings, lambda: _make(spec, signal), source=(grf, burgers))
+    t, x = jnp.linspace(0, 1, spec.snapshots), jnp.arange(spec.points) / spec.points
+    holdout = Holdout(
+        jnp.asarray(data["a_test"]),
+        grid_points(t, x)[:, ::-1],  # (x, t)
+        jnp.asarray(data["u_test"].reshape(spec.test, -1)),
+        grid=(spec.snapshots, spec.points),
+        axes=("t", "x"),
+        block=spec.block,
+    )
+    return BurgersOperator(
+        jnp.asarray(data["a"]),
+        holdout,
+        viscosity=spec.viscosity,
+        functions=spec.functions,
+        initial_points=spec.initial_points,
+        residual_points=spec.residual_points,
+        initial_weight=spec.initial_weight,
+        residual_weight=spec.residual_weight,
+    )
+
+
+def initial_values(functions: int, *, seed: int) -> Float[np.ndarray, "functions modes 2"]:
+    """Fourier coefficients of the paper's initial values; `rwf.signals.grf.periodic_values` evaluates them."""
+    return grf.periodic_coefficients(_MODES, functions, scale=625.0, shift=5.0, power=4.0, seed=seed)
+
+
+def _make(spec: Burgers, signal: int) -> dict[str, np.ndarray]:
+    sensors = np.linspace(0, 1, spec.sensors)
+    train, test = initial_values(spec.train, seed=2 * signal), initial_values(spec.test, seed=2 * signal + 1)
+    start = grf.periodic_values(test, np.arange(spec.solver_points) / spec.solver_points)
+    u = burgers.solve(start, spec.snapshots, viscosity=spec.viscosity, time_step=spec.time_step)
+    made = {
+        "a": grf.periodic_values(train, sensors),
+        "a_test": grf.periodic_values(test, sensors),
+        "u_test": u[:, :, :: spec.solver_points // spec.points],
+    }
+    return {name: array.astype(np.float32) for name, array in made.items()}
+
+
+RECIPES = {
+    "burgers": Recipe(
+        name="burgers",
+        case="burgers",
+        variant="modified-deeponet",
+        task=Burgers(),
+        encoding=Periodic((1.0, None)),
+        net=ModifiedDeepONet(depth=5, width=128, activation="tanh", sensors=(101,)),
+        optim=Adam(lr=1e-3, decay_rate=0.9, decay_steps=2_000),
+        steps=100_000,
+        log_every=1_000,
+        seeds=2,
+    )
+}
+QUICK = {
+    "burgers": {
+        "task.train": 100,
+        "task.test": 10,
+        "task.points": 50,
+        "task.snapshots": 51,
+        "task.solver_points": 400,
+        "task.time_step": 1e-3,
+        "task.functions": 16,
+        "task.initial_points": 25,
+        "task.residual_points": 64,
+        "net.depth": 3,
+        "net.width": 64,
+        "steps": 1_500,
+        "log_every": 100,
+        "seeds": 2,
+    }
+}
+STUDIES = {"burgers": Study(recipes=("burgers",))}

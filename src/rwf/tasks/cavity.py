@@ -1,0 +1,227 @@
+"""The paper's Navier–Stokes benchmark: the lid-driven cavity at Re = 1,000, by a curriculum of Reynolds numbers.
+
+Beside the paper's own setting stand others that try to solve it better; docs/cavity.md tells what became of each.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from rwf.derive import Wanted, concat, elementwise, seed
+from rwf.pde import Box, Curriculum, LossWeights, PDETask, Problem, Unknown, at
+from rwf.pde.task import pde_task
+from rwf.recipe import MLP, Adam, Factorization, ModifiedMLP, Recipe
+from rwf.signals.cavity import published
+from rwf.solvers import cavity as solver
+from rwf.study import Study
+from rwf.tasks.base import Task
+
+Values = Float[Array, " points"]
+
+
+@final
+class CavityTask(Task):
+    """A problem of the cavity, judged by the speed on a grid.
+
+    `speed` is that of our converged solver; `published` that of the file beside the paper, where it is there.
+    """
+
+    pde: PDETask
+    speed: Float[Array, "*member points"]
+    published: Float[Array, "*member points"] | None
+
+    @property
+    def inputs(self) -> int:
+        return self.pde.inputs
+
+    @property
+    def outputs(self) -> int:
+        return self.pde.outputs
+
+    def batch(self, key: PRNGKeyArray, step: Array) -> Float[Array, "points axes"]:
+        return self.pde.batch(key, step)
+
+    def losses(self, net: Any, batch: Float[Array, "points axes"], step: Array) -> dict[str, Array]:
+        return self.pde.losses(net, batch, step)
+
+    def metrics(self, net: Any) -> dict[str, Array]:
+        u, v = self.velocity(net)
+        speed = jnp.hypot(u, v)
+        found = {"rel_l2": _distance(speed, self.speed)}
+        return found if self.published is None else found | {"rel_l2_file": _distance(speed, self.published)}
+
+    def velocity(self, net: Any) -> tuple[Float[Array, " points"], Float[Array, " points"]]:
+        """u and v at the test points, in the order of the grid [x, y]."""
+        return _problem(self).velocity(net, self.pde.test)
+
+
+def _problem(task: CavityTask) -> "CavityProblem":
+    assert isinstance(task.pde.problem, CavityProblem)
+    return task.pde.problem
+
+
+def _distance(speed: Values, target: Values) -> Float[Array, ""]:
+    return jnp.linalg.norm(speed - target) / jnp.linalg.norm(target)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CavityProblem(Problem):
+    """What all statements of the cavity share: the unit square, the Reynolds number, the lid and the reference."""
+
+    reynolds: float = 1_000.0
+    sharpness: float = 0.0  # c > 0 makes the lid's velocity smooth, zero in the corners: 1 - cosh(c(x-1/2))/cosh(c/2)
+    corner: float = 0.0  # a radius: within it of the lid's ends all residuals fade to zero, like 1 - exp(-(d/radius)^2)
+    condition_points: int = 256  # on all four walls together
+    grid: tuple[int, ...] = (128, 128)
+
+    domain = Box(x=(0.0, 1.0), y=(0.0, 1.0))
+
+    def velocity(self, net: Any, points: Float[Array, "points 2"]) -> tuple[Values, Values]:
+        """u and v at some points."""
+        found = self.ansatz(net, points)
+        return found[:, 0], found[:, 1]
+
+    def lid(self, x: Any) -> Any:
+        """u on the lid; `x` may be a Jet."""
+        if not self.sharpness:
+            return jnp.ones_like(x)
+        return elementwise(_smooth_lid(self.sharpness), x)
+
+    def faded(self, terms: dict[str, Values], x: Values, y: Values) -> dict[str, Values]:
+        """Residuals times what fades at the two points where the lid meets a wall: the flow has no derivative there."""
+        if not self.corner:
+            return terms
+        ends = [jnp.exp(-((x - end) ** 2 + (y - 1) ** 2) / self.corner**2) for end in (0, 1)]
+        return {name: (1 - ends[0]) * (1 - ends[1]) * value for name, value in terms.items()}
+
+    def build(self, signal: int) -> CavityTask:  # type: ignore[override]
+        lines = [np.linspace(0, 1, n) for n in self.counts]
+        speed = np.hypot(*solver.reference(self.reynolds, solver.CELLS).velocity(*lines))
+        file = published(self.reynolds, self.counts)
+        return CavityTask(
+            pde_task(self),
+            jnp.asarray(speed.ravel(), jnp.float32),
+            None if file is None else jnp.asarray(np.hypot(*file).ravel(), jnp.float32),
+        )
+
+    def describe(self) -> str:
+        grid = " × ".join(map(str, self.counts))
+        return f"generated: lid-driven cavity, Re = {self.reynolds:g}; reference: our solver on {grid} points"
+
+
+def _smooth_lid(sharpness: float) -> Any:
+    """1 - cosh(c (x - 1/2)) / cosh(c / 2), by exponentials that do not overflow."""
+
+    def lid(x: Array) -> Array:
+        ends = jnp.exp(-sharpness * x) + jnp.exp(-sharpness * (1 - x))
+        return 1 - ends / (1 + jnp.exp(-sharpness))
+
+    return lid
+
+
+@dataclass(frozen=True, kw_only=True)
+class VelocityPressure(CavityProblem):
+    """The equations in velocity and pressure, as the paper has them."""
+
+    unknowns = ("u", "v", "p")
+
+    def residual(self, u: Unknown, v: Unknown, p: Unknown, x: Values, y: Values) -> dict[str, Values]:
+        equations = {
+            "u": u * u.x + v * u.y + p.x - u.laplacian / self.reynolds,
+            "v": u * v.x + v * v.y + p.y - v.laplacian / self.reynolds,
+            "continuity": u.x + v.y,
+        }
+        return self.faded(equations, x, y)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cavity(VelocityPressure):
+    """The paper's statement: walls and lid are terms of the loss."""
+
+    @at(x=(0.0, 1.0))
+    @at(y=(0.0, 1.0))
+    def walls(self, u: Unknown, v: Unknown, x: Values, y: Values) -> dict[str, Values]:
+        return self.faded({"u": u - self.lid(x) * (y == 1), "v": v.value}, x, y)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WalledCavity(VelocityPressure):
+    """Walls and a smooth lid are built into the solution: u = 16 x(1-x)y(1-y) N + lid(x) y^10, v alike, without lid."""
+
+    sharpness: float = 100.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sharpness <= 0:
+            raise ValueError("A lid that is built in must be smooth: task.sharpness must be above 0, such as 100.")
+
+    def ansatz(self, net: Any, points: Any) -> Any:
+        x, y, found = points[..., 0:1], points[..., 1:2], net(points)
+        inside = 16 * (x * (1 - x) * (y * (1 - y)))
+        lid = self.lid(x) * elementwise(_tenth_power, y)
+        return concat([inside * found[..., 0:1] + lid, inside * found[..., 1:2], found[..., 2:3]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamCavity(CavityProblem):
+    """The equations in streamfunction s and vorticity w: u = s_y, v = -s_x, without divergence by construction."""
+
+    unknowns = ("s", "w")
+
+    def residual(self, s: Unknown, w: Unknown, x: Values, y: Values) -> dict[str, Values]:
+        equations = {
+            "vorticity": s.y * w.x - s.x * w.y - w.laplacian / self.reynolds,
+            "stream": s.laplacian + w,
+        }
+        return self.faded(equations, x, y)
+
+    @at(x=(0.0, 1.0))
+    @at(y=(0.0, 1.0))
+    def walls(self, s: Unknown, x: Values, y: Values) -> dict[str, Values]:
+        return self.faded({"stream": s.value, "u": s.y - self.lid(x) * (y == 1), "v": s.x}, x, y)
+
+    def velocity(self, net: Any, points: Float[Array, "points 2"]) -> tuple[Values, Values]:
+        jet = self.ansatz(net, seed(points, Wanted(first=(0, 1))))
+        return jet.by(1)[:, 0], -jet.by(0)[:, 0]
+
+
+def _tenth_power(y: Array) -> Array:
+    return y**10
+
+
+_WALLS = (("walls_u", 100.0), ("walls_v", 100.0))
+_MLP = Recipe(
+    name="cavity/mlp",
+    case="cavity",
+    variant="mlp",
+    task=Cavity(weights=LossWeights(_WALLS), curriculum=Curriculum("reynolds", (100.0, 500.0), steps=20_000)),
+    net=MLP(depth=5, width=128, activation="tanh"),
+    optim=Adam(lr=1e-3, decay_rate=0.9, decay_steps=2_000),
+    rwf=Factorization(mean=0.5, stddev=0.1),
+    steps=120_000,
+    log_every=500,
+    seeds=3,
+)
+_MODIFIED = replace(
+    _MLP, name="cavity/modified-mlp", variant="modified-mlp", net=ModifiedMLP(depth=5, width=128, activation="tanh")
+)
+
+RECIPES = {recipe.name: recipe for recipe in (_MLP, _MODIFIED)}
+_SHORT = {
+    "task.reynolds": 100.0,
+    "task.curriculum.values": (),
+    "task.points": 256,
+    "task.condition_points": 64,
+    "task.grid": (32, 32),
+    "net.depth": 3,
+    "net.width": 64,
+    "optim.decay_steps": 500,
+    "steps": 2_000,
+    "log_every": 50,
+    "seeds": 2,
+}
+QUICK = dict.fromkeys(RECIPES, _SHORT)
+STUDIES = {"cavity": Study(recipes=("cavity/mlp", "cavity/modified-mlp"), tuned=("cavity/mlp", "cavity/modified-mlp"))}

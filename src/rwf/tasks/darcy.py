@@ -1,0 +1,89 @@
+"""The paper's Darcy operator: from a permeability a(x, y) to the pressure u(x, y) on the unit square."""
+
+import functools
+from dataclasses import dataclass, replace
+
+import jax.numpy as jnp
+import numpy as np
+
+from rwf.recipe import Adam, DeepONet, Recipe, TaskSpec
+from rwf.signals import grf
+from rwf.signals.cache import cached
+from rwf.solvers import darcy
+from rwf.study import Beside, Study
+from rwf.tasks.operator import Holdout, OperatorRegression, grid_points
+
+
+@dataclass(frozen=True)
+class DarcyFlow(TaskSpec):
+    """-div(a grad u) = 1, u = 0 on the boundary; a = exp(GRF). The paper prints a length of -0.5, which cannot be."""
+
+    train: int = 2_000  # functions
+    test: int = 100
+    points: int = 64  # a side of the mesh, boundary included; the sensors of a are its nodes
+    length_scale: float = 0.5
+    functions: int = 64  # in a batch, each with the whole mesh
+
+    def build(self, signal: int) -> OperatorRegression:
+        return _build(self, signal)
+
+    def describe(self) -> str:
+        return (
+            f"generated: Darcy flow, {self.train:,} + {self.test} coefficients (exp of GRF, l = {self.length_scale:g}), "
+            f"{self.points} × {self.points} mesh"
+        )
+
+
+@functools.lru_cache(maxsize=1)
+def _build(spec: DarcyFlow, signal: int) -> OperatorRegression:
+    settings = {name: value for name, value in vars(spec).items() if name != "functions"} | {"signal": signal}
+    data = cached("darcy", settings, lambda: _make(spec, signal), source=(grf, darcy))
+    data = {name: jnp.asarray(array) for name, array in data.items()}
+    side = jnp.linspace(0, 1, spec.points)
+    y, flat = grid_points(side, side), {name: data[name].reshape(len(data[name]), -1) for name in ("u", "u_test")}
+    grid = (spec.points, spec.points)
+    holdout = Holdout(data["a_test"], y, flat["u_test"], grid=grid, axes=("x", "y"), block=25)
+    return OperatorRegression(data["a"], y, flat["u"], holdout, spec.functions)
+
+
+def _make(spec: DarcyFlow, signal: int) -> dict[str, np.ndarray]:
+    made = {}
+    for name, functions, seed in (("", spec.train, 2 * signal), ("_test", spec.test, 2 * signal + 1)):
+        a = np.exp(grf.grf_2d_set(spec.points, spec.length_scale, functions, seed=seed))
+        made["a" + name], made["u" + name] = a.astype(np.float32), darcy.solve(a).astype(np.float32)
+    return made
+
+
+_PAPER = Recipe(
+    name="darcy",
+    case="darcy",
+    variant="deeponet",
+    task=DarcyFlow(),
+    net=DeepONet(depth=4, width=128, activation="gelu", sensors=(64, 64), branch="cnn"),
+    optim=Adam(lr=1e-3, decay_rate=0.9, decay_steps=1_000),
+    steps=50_000,
+    log_every=500,
+    seeds=3,
+)
+_CONVOLUTIONS = replace(
+    _PAPER,
+    name="darcy/convolutions",
+    variant="deeponet-convolutions",
+    net=replace(_PAPER.net, parametrized_convolutions=True),
+)
+RECIPES = {recipe.name: recipe for recipe in (_PAPER, _CONVOLUTIONS)}
+QUICK = {
+    name: {
+        "task.train": 200,
+        "task.test": 20,
+        "task.points": 20,
+        "task.functions": 16,
+        "net.sensors": (20, 20),
+        "net.width": 64,
+        "steps": 600,
+        "log_every": 50,
+        "seeds": 2,
+    }
+    for name in RECIPES
+}
+STUDIES = {"darcy": Study(recipes=("darcy",), beside=(Beside("darcy/convolutions", ("rwf",)),))}

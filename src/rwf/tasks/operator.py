@@ -1,0 +1,100 @@
+"""What tasks that learn operators share: functions held out for the test, and regression on functions and points."""
+
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from rwf.tasks.base import Task
+
+
+@final
+class Holdout(eqx.Module):
+    """Functions that training never sees, with their true solutions.
+
+    **Arguments:** `a` (functions, *sensors); `y` (points, coordinates), or one such set a function; `u` (functions,
+    points); `grid` and `axes`: the points as a picture, rows and columns, and what these are called; `block`: so
+    many functions are evaluated at a time, all where it is 0: that bounds the memory.
+    """
+
+    a: Float[Array, "functions ..."]
+    y: Float[Array, "... coordinates"]
+    u: Float[Array, "functions points"]
+    grid: tuple[int, ...] = eqx.field(static=True, default=())
+    axes: tuple[str, ...] = eqx.field(static=True, default=())
+    block: int = eqx.field(static=True, default=0)
+
+    def predict(self, net: Any) -> Float[Array, "functions points"]:
+        """What a net makes of all the functions."""
+        functions, block = len(self.a), self.block or len(self.a)
+
+        def at(index: Int[Array, " block"]) -> Array:
+            return net(self.a[index], self.y if self.y.ndim == 2 else self.y[index])
+
+        # the last block is filled up with the last function
+        index = jnp.minimum(jnp.arange(-(-functions // block) * block), functions - 1).reshape(-1, block)
+        return jax.lax.map(at, index).reshape(index.size, -1)[:functions]
+
+    def errors(self, net: Any) -> Float[Array, " functions"]:
+        """The relative L2 error of each function."""
+        return jnp.linalg.norm(self.predict(net) - self.u, axis=1) / jnp.linalg.norm(self.u, axis=1)
+
+    def metrics(self, net: Any) -> dict[str, Array]:
+        """The mean error over the functions, and their spread."""
+        errors = self.errors(net)
+        return {"rel_l2": jnp.mean(errors), "rel_l2_std": jnp.std(errors)}
+
+
+@final
+class OperatorRegression(Task):
+    """Learn G from pairs (a, u = G(a)) by the mean square error: some functions a step, at all or some of their points.
+
+    **Arguments:** `a`, `y` and `u` as in `Holdout`; `functions` and `points` in a batch, all where one is 0;
+    `scaling` is what a person's own data was divided by, which predictions need (`rwf.operators`).
+    """
+
+    a: Float[Array, "functions ..."]
+    y: Float[Array, "... coordinates"]
+    u: Float[Array, "functions points"]
+    holdout: Holdout
+    functions: int = eqx.field(static=True)
+    points: int = eqx.field(static=True, default=0)
+    scaling: Any = None
+
+    @property
+    def inputs(self) -> int:
+        return self.y.shape[-1]
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    def batch(self, key: PRNGKeyArray, step: Array) -> tuple[Array, Array, Array]:
+        key_functions, key_points = jax.random.split(key)
+        i = drawn(key_functions, self.functions, len(self.u))
+        a, u, y = self.a[i], self.u[i], self.y if self.y.ndim == 2 else self.y[i]
+        if 0 < self.points < u.shape[1]:
+            j = drawn(key_points, self.points, u.shape[1])
+            u, y = u[:, j], y[..., j, :]
+        return a, y, u
+
+    def losses(self, net: Any, batch: tuple[Array, Array, Array], step: Array) -> dict[str, Array]:
+        a, y, u = batch
+        return {"mse": jnp.mean((net(a, y) - u) ** 2)}
+
+    def metrics(self, net: Any) -> dict[str, Array]:
+        return self.holdout.metrics(net)
+
+
+def drawn(key: PRNGKeyArray, count: int, among: int) -> Int[Array, " count"]:
+    """Indices drawn uniformly, with repetition; all of them in order where none or all are asked for."""
+    if not 0 < count < among:
+        return jnp.arange(among)
+    return jax.random.randint(key, (count,), 0, among)
+
+
+def grid_points(*axes: Float[Array, " n"]) -> Float[Array, "points coordinates"]:
+    """All points of a grid, the last axis fastest."""
+    return jnp.stack(jnp.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
