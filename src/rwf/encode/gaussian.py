@@ -35,5 +35,6 @@ class Gaussian(Encoding):
         return 2 * constant(self.frequencies).shape[-1]
 
     def __call__(self, x: Field) -> Field:
-        phases = 2 * jnp.pi * (x @ constant(self.frequencies))
+        with jax.default_matmul_precision("highest"):  # a phase of hundreds of radians has no digits to lose
+            phases = 2 * jnp.pi * (x @ constant(self.frequencies))
         return concat([elementwise(jnp.cos, phases), elementwise(jnp.sin, phases)])

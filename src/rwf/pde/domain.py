@@ -10,18 +10,19 @@ import numpy as np
 from jaxtyping import Float
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Number = int | float
 Face = dict[str, float]  # which coordinates are held, and where
 
 
 class Interval(NamedTuple):
     """The range of one coordinate."""
 
-    low: float
-    high: float
+    low: Number
+    high: Number
     periodic: bool = False
 
 
-def periodic(low: float, high: float) -> Interval:
+def periodic(low: Number, high: Number) -> Interval:
     """A coordinate whose ends are one point; the recipe's encoding makes every net periodic in it, exactly."""
     return Interval(low, high, True)
 
@@ -36,7 +37,7 @@ class Box:
 
     axes: tuple[tuple[str, Interval], ...]
 
-    def __init__(self, **axes: Interval | tuple[float, float]) -> None:
+    def __init__(self, **axes: Interval | tuple[Number, Number]) -> None:
         if not axes:
             raise ValueError("A Box needs coordinates with their ranges: Box(x=(0, 1), t=(0, 1)).")
         ranges = {name: i if isinstance(i, Interval) else Interval(*i) for name, i in axes.items()}
@@ -60,7 +61,7 @@ class Box:
     @property
     def periods(self) -> tuple[float | None, ...]:
         """The length of each periodic coordinate, None for the others."""
-        return tuple(i.high - i.low if i.periodic else None for i in self.intervals)
+        return tuple(float(i.high - i.low) if i.periodic else None for i in self.intervals)
 
     def grid(self, counts: tuple[int, ...]) -> list[Float[np.ndarray, "..."]]:
         """One array a coordinate, each of the shape `counts`: a grid with the ends, of a period its first alone."""
@@ -89,7 +90,7 @@ class Box:
                 )
 
 
-def at(**held: float | tuple[float, ...]) -> Callable[[Function], Function]:
+def at(**held: Number | tuple[Number, ...]) -> Callable[[Function], Function]:
     """Marks a method as a condition on a face: what it returns is to be zero there.
 
     `@at(t=0)` holds t; `@at(x=(0, 1))` is two faces, at x = 0 and at x = 1; several `@at` add up. The points of

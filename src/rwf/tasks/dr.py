@@ -122,8 +122,8 @@ QUICK = {
         "task.triples": 500,
         "net.sensors": (50,),
         "net.depth": 3,
-        "steps": 1_000,
-        "log_every": 50,
+        "steps": 2_000,
+        "log_every": 100,
         "seeds": 2,
     }
 }
