@@ -60,7 +60,7 @@ def _half_mlp(
 def _forward(activation: Activation, features: Float[Array, "points features"], weights: Weights) -> Any:
     g, read, kept = features.astype(jnp.float16), [], []
     for weight, bias in weights[:-1]:
-        z = g @ weight.astype(jnp.float16) + bias.astype(jnp.float16)
+        z = _product(g, weight.astype(jnp.float16), jnp.float16) + bias.astype(jnp.float16)
         read.append(g)
         g = activation(z)
         kept.append(g if activation is jax.nn.relu else z)  # relu' can be had from relu's output: half the memory
@@ -78,16 +78,22 @@ def _backward(activation: Activation, residuals: Any, cotangent: Float[Array, "p
         if i < len(kept):
             d = jax.vjp(activation, kept[i])[1](d)[0]
         gradients.append((_unscale(_product(read[i].T, d), exponent), _unscale(jnp.sum(d, 0, jnp.float32), exponent)))
-        d = d @ weights[i][0].astype(jnp.float16).T
+        d = _product(d, weights[i][0].astype(jnp.float16).T, jnp.float16)
     return _unscale(d.astype(jnp.float32), exponent), tuple(reversed(gradients))
 
 
 _half_mlp.defvjp(_forward, _backward)
 
 
-def _product(a: Float16[Array, "rows inner"], b: Float16[Array, "inner columns"]) -> Float[Array, "rows columns"]:
-    """A product of float16 that comes out as it was summed, in float32."""
-    return jax.lax.dot_general(a, b, (((1,), (0,)), ((), ())), preferred_element_type=jnp.float32)
+def _product(
+    a: Float16[Array, "rows inner"], b: Float16[Array, "inner columns"], dtype: Any = jnp.float32
+) -> Float[Array, "rows columns"]:
+    """A product of float16, summed in float32.
+
+    The precision is named: under a `default_matmul_precision` of TF32, XLA would first widen the operands.
+    """
+    contract = (((1,), (0,)), ((), ()))
+    return jax.lax.dot_general(a, b, contract, precision=jax.lax.Precision.DEFAULT, preferred_element_type=dtype)
 
 
 def _exponent(x: Array) -> Array:
