@@ -17,7 +17,7 @@ from rwf.tasks.ct import Projections, Tomography
 
 SIDE = 16
 PICTURE = jax.random.uniform(jax.random.key(0), (SIDE, SIDE), minval=0.1, maxval=0.9)
-TASK = Tomography(PICTURE, angles=4, interpolation="nearest", blocks=4)
+TASK = Tomography(PICTURE, angles=4, interpolation="nearest", output="sigmoid", blocks=4)
 
 
 def reader(picture):
@@ -42,7 +42,7 @@ def loss(task, picture):
 
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
 def test_the_loss_is_half_the_mean_square_error_of_the_projections(interpolation):
-    task = Tomography(PICTURE, 4, interpolation, 4)
+    task = Tomography(PICTURE, 4, interpolation, "sigmoid", 4)
     guess = jnp.clip(PICTURE[::-1] + 0.05, 0.1, 0.9)
     rays = project(PICTURE, 4, interpolation), project(guess, 4, interpolation)
     np.testing.assert_allclose(loss(task, guess), 0.5 * np.mean((np.subtract(*rays)) ** 2), rtol=1e-3)
@@ -54,7 +54,7 @@ def test_the_truth_has_no_loss():
 
 def test_what_no_ray_sees_costs_nothing():
     # two angles see the sums of rows and of columns, which this leaves alone
-    two = Tomography(PICTURE, angles=2, interpolation="nearest", blocks=4)
+    two = Tomography(PICTURE, angles=2, interpolation="nearest", output="sigmoid", blocks=4)
     unseen = jnp.zeros((SIDE, SIDE)).at[4, 4].set(0.1).at[9, 9].set(0.1).at[4, 9].set(-0.1).at[9, 4].set(-0.1)
     assert loss(two, PICTURE + unseen) < 1e-12
     assert loss(TASK, PICTURE + unseen) > 1e-8
@@ -98,6 +98,8 @@ def test_the_papers_settings():
     assert len(shepp.signals) == len(brain.signals) == 20
     assert shepp.encoding.scale == find_recipe("ct/shepp/positional").recipe.encoding.scale == 3
     assert {"ct/shepp", "ct/brain"} <= set(studies())
+    assert len(find_recipe("ct/brain/siren").recipe.signals) == 4
+    assert find_recipe("ct/shepp/siren").recipe.net.depth == shepp.net.depth
 
 
 def test_data_say_what_they_are(monkeypatch):

@@ -11,7 +11,7 @@ from rwf.registry import find_recipe
 from rwf.spec import with_values
 from rwf.tasks.image import ImageRegression, ImageSet, pixel_grid
 
-TASK = ImageRegression(jax.random.uniform(jax.random.key(0), (8, 8, 3)), blocks=4)
+TASK = ImageRegression(jax.random.uniform(jax.random.key(0), (8, 8, 3)), output="sigmoid", blocks=4)
 
 
 def logit(p):

@@ -22,6 +22,8 @@ PENDING = {
     "shape/dragon",
     "shape/armadillo",
 }
+# Where the paper's count of layers includes the output layer: found by measuring (docs/images.md).
+OUTPUT_COUNTED = {"image/natural", "image/text"}
 BACKBONES = {
     "MLP": "mlp",
     "ModifiedMLP": "modified-mlp",
@@ -50,7 +52,8 @@ def test_every_case_of_the_paper_has_a_recipe_or_is_pending():
 @pytest.mark.parametrize("row", rows("network"))
 def test_networks_are_the_papers(row):
     nets = [recipe.net for recipe in recipes_of(row["case"])]
-    built = {(BACKBONES[type(net).__name__], net.depth, net.width, net.activation) for net in nets}
+    output = 1 if row["case"] in OUTPUT_COUNTED else 0
+    built = {(BACKBONES[type(net).__name__], net.depth + output, net.width, net.activation) for net in nets}
     printed = {
         (r["backbone"], r["depth"], r["width"], r["activation"]) for r in PAPER["network"] if r["case"] == row["case"]
     }

@@ -4,9 +4,11 @@ Weights are most of a run folder's size and often stay where the run was made; a
 """
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float, UInt8
@@ -22,7 +24,10 @@ CHOSEN = 2  # members that are kept where nobody says which
 
 @runtime_checkable
 class Pictured(Protocol):
-    """A task whose nets are pictures: grey or three channels, in [0, 1]."""
+    """A task whose nets are pictures: grey or three channels, in [0, 1].
+
+    One whose `render` is no function that JAX can compile says so by a class variable `drawn_on_host`.
+    """
 
     @property
     def truth(self) -> Array:
@@ -60,8 +65,15 @@ def read_pictures(run: Run) -> dict[int, UInt8[np.ndarray, "height width *channe
 
 def render(run: Run, member: int) -> Float[np.ndarray, "height width *channels"]:
     """The picture of one member, from its weights, at the precision of the run."""
+    task, net = run.task(member), materialize(run.net(member))
+    draw = task.render if getattr(task, "drawn_on_host", False) else partial(_rendered, task)
     with jax.default_matmul_precision(resolve(run.job.recipe.precision, jax.default_backend())):
-        return np.asarray(run.task(member).render(materialize(run.net(member))))
+        return np.asarray(draw(net))
+
+
+@eqx.filter_jit  # compiled once for all members of a run
+def _rendered(task: Pictured, net: Any) -> Array:
+    return task.render(net)
 
 
 def as_bytes(picture: Float[np.ndarray, "..."]) -> UInt8[np.ndarray, "..."]:

@@ -12,12 +12,24 @@ from jaxtyping import Array, Float, Float32, PRNGKeyArray
 
 from rwf.measure import psnr, ssim
 from rwf.project import Interpolation, project
-from rwf.recipe import MLP, Adam, EncodingSpec, Factorization, Gaussian, Identity, Positional, Recipe, TaskSpec
+from rwf.recipe import (
+    MLP,
+    Adam,
+    Affine,
+    EncodingSpec,
+    Factorization,
+    Gaussian,
+    Identity,
+    Positional,
+    Recipe,
+    Siren,
+    TaskSpec,
+)
 from rwf.signals.brain import brain_slice, brain_source
 from rwf.signals.phantoms import shepp_logan
-from rwf.study import Study
+from rwf.study import Beside, Study
 from rwf.tasks.base import Task
-from rwf.tasks.image import pixel_grid
+from rwf.tasks.image import OMEGAS, Output, pixel_grid, squash
 
 PICTURES = 20  # in each of the two sets
 
@@ -29,6 +41,7 @@ class Tomography(Task):
     picture: Float[Array, "*member side side"]
     angles: int = eqx.field(static=True)
     interpolation: Interpolation = eqx.field(static=True)
+    output: Output = eqx.field(static=True)
     blocks: int = eqx.field(static=True)
 
     @property
@@ -47,7 +60,7 @@ class Tomography(Task):
 
     def losses(self, net: Any, batch: Float[Array, "pixels features"] | None, step: Array) -> dict[str, Array]:
         values = net(self.pixels) if batch is None else net.decode(batch)
-        density = jax.nn.sigmoid(values).reshape(self.picture.shape)
+        density = squash(values, self.output).reshape(self.picture.shape)
         # A projection is linear: that of the difference is the difference of the projections, to less rounding.
         # So nothing but projections of the truth is seen here, though they are never stored.
         error = project(density - self.picture, self.angles, self.interpolation)
@@ -70,7 +83,7 @@ class Tomography(Task):
     def render(self, net: Any) -> Float[Array, "side side"]:
         """The whole density as the net sees it, computed in blocks so that memory stays small."""
         x = self.pixels.reshape(self.blocks, -1, 2)
-        return jax.lax.map(lambda block: jax.nn.sigmoid(net(block)), x).reshape(self.picture.shape)
+        return jax.lax.map(lambda block: squash(net(block), self.output), x).reshape(self.picture.shape)
 
 
 @dataclass(frozen=True)
@@ -81,6 +94,7 @@ class Projections(TaskSpec):
     angles: int = 20  # evenly spaced over half a turn
     interpolation: Literal["nearest", "bilinear"] = "nearest"  # of the picture where a ray crosses it
     size: int = 512  # smaller for a quick look: every so many pixels of the picture are taken
+    output: Output = "sigmoid"  # what makes density of a net's values
     blocks: int = 16
 
     def build(self, signal: int) -> Tomography:
@@ -88,7 +102,8 @@ class Projections(TaskSpec):
         stride, rest = divmod(picture.shape[0], self.size)
         if rest or self.size**2 % self.blocks:
             raise ValueError(f"The size must divide {picture.shape[0]}; it is {self.size}. Use 512, 256, 128 or 64.")
-        return Tomography(jnp.asarray(picture[::stride, ::stride]), self.angles, self.interpolation, self.blocks)
+        picture = jnp.asarray(picture[::stride, ::stride])
+        return Tomography(picture, self.angles, self.interpolation, self.output, self.blocks)
 
     def describe(self) -> str:
         source = brain_source() if self.pictures == "brain" else "generated: 20 Shepp–Logan phantoms"
@@ -122,6 +137,21 @@ def _mapped(recipe: Recipe, variant: str, encoding: EncodingSpec) -> Recipe:
     return replace(recipe, name=f"{recipe.case}/{variant}", variant=variant, encoding=encoding)
 
 
+def _siren(recipe: Recipe) -> Recipe:
+    """SIREN on the first four pictures, in turns: 28 members with all their pixels would fill an accelerator."""
+    net = Siren(depth=recipe.net.depth, width=recipe.net.width)
+    centred = Affine(of=Identity(), factor=2.0, offset=-1.0)  # SIREN expects [-1, 1]
+    task = replace(recipe.task, output="linear")
+    mapped = _mapped(recipe, "siren", centred)
+    return replace(mapped, task=task, net=net, precision="bf16x3", signals=(0, 1, 2, 3), together=14)
+
+
+def _shallower(recipe: Recipe) -> Recipe:
+    """Four hidden layers, for those who count the output layer in the paper's five."""
+    variant = f"{recipe.variant}-four-hidden"
+    return replace(recipe, name=f"{recipe.case}/{variant}", variant=variant, net=replace(recipe.net, depth=4))
+
+
 _ALL = [
     _mapped(recipe, variant, encoding)
     for recipe in (_SHEPP, _BRAIN)
@@ -131,6 +161,8 @@ _ALL = [
         ("gaussian", Gaussian(scale=3.0)),
     )
 ]
+_ALL += [_shallower(recipe) for recipe in _ALL if recipe.variant == "gaussian"]
+_ALL += [_siren(recipe) for recipe in (_SHEPP, _BRAIN)]
 RECIPES = {recipe.name: recipe for recipe in _ALL}
 QUICK = {
     name: {
@@ -139,12 +171,19 @@ QUICK = {
         "net.width": 64,
         "steps": 200,
         "log_every": 50,
-        "signals": (0, 1, 2),
+        "signals": (0, 1) if name.endswith("siren") else (0, 1, 2),
         "optim.warmup_steps": 20,
     }
     for name in RECIPES
 }
 STUDIES = {
-    case: Study(recipes=tuple(n for n in RECIPES if n.startswith(case)), tuned=(f"{case}/gaussian",))
+    case: Study(
+        recipes=tuple(f"{case}/{mapping}" for mapping in ("none", "positional", "gaussian")),
+        tuned=(f"{case}/gaussian",),
+        beside=(
+            Beside(f"{case}/gaussian-four-hidden", ("plain", "rwf")),
+            Beside(f"{case}/siren", grid={"net.omega": OMEGAS}),
+        ),
+    )
     for case in ("ct/shepp", "ct/brain")
 }

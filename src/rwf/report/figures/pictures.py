@@ -15,7 +15,8 @@ from rwf.report.records import Member, Record
 if TYPE_CHECKING:
     import matplotlib.axes
 
-_VARIANTS = ("gaussian", "positional", "none")  # the paper shows Gaussian features; what is there is shown
+_VARIANTS = ("gaussian", "positional", "none")  # the paper shows Gaussian features; otherwise what is there is shown
+_MAPPINGS = {"gaussian": "Gaussian features", "positional": "positional encoding", "none": "no input mapping"}
 _SHOWN = 2  # pictures
 _SAME = 0.5  # dB between the PSNR that was recorded and that of a picture against the truth that is made here
 
@@ -30,10 +31,9 @@ class _Shown(NamedTuple):
 
 def comparison(records: Sequence[Record]) -> Drawing | None:
     """The four predictions of some pictures with their errors; from run folders with pictures or weights."""
-    plain = [r for r in records if not r.tuned and not r.setting]
-    groups = [[r for r in plain if r.variant == variant] for variant in _VARIANTS]
-    for variant, group in zip(_VARIANTS, groups, strict=True):
-        found = {record.parametrization: record for record in group if _sources(record)}
+    mine = [record for record in records if not record.tuned and not record.setting]
+    for variant in dict.fromkeys((*_VARIANTS, *(record.variant for record in mine))):
+        found = {r.parametrization: r for r in mine if r.variant == variant and _sources(r)}
         found = {name: found[name] for name in PARAMETRIZATIONS if name in found}
         signals = _signals(list(found.values()))
         if signals:
@@ -78,7 +78,7 @@ def _agrees(picture: np.ndarray, truth: np.ndarray, psnr: float | None) -> bool:
     """Whether the truth that this machine makes is what the run was measured against, as far as 8 bits tell."""
     if picture.shape != truth.shape or psnr is None:
         return False
-    found = -10 * np.log10(np.mean((picture - truth) ** 2) + 1e-12)
+    found = -10 * float(np.log10(np.mean((picture - truth) ** 2) + 1e-12))
     return abs(found - psnr) < _SAME or min(found, psnr) > 48  # where 8 bits are the error
 
 
@@ -91,7 +91,8 @@ def _drawing(variant: str, shown: Sequence[_Shown]) -> Drawing:
     for above, below, picture in zip(grid[::2], grid[1::2], shown, strict=True):
         _draw_pictures(above, picture)
         _draw_errors(below, picture)
-    mapping = {"none": "no input mapping"}.get(variant, f"{variant} features")
+    base, plus, changed = variant.partition("+")
+    mapping = _MAPPINGS.get(base, base) + plus + changed
     caption = (
         f"The truth, and what each parametrization makes of it ({mapping}), with the PSNR of this picture; below, "
         "the absolute error, the mean over channels. One scale a row."
