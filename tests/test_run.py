@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -59,6 +60,25 @@ def interrupted(job, root, step=20):
     with pytest.raises(InterruptedRunError, match="saved"):
         run_job(job, root, progress=StopAt(step), checkpoint_seconds=0.0)
     return root / job.folder
+
+
+def test_a_run_past_its_deadline_is_saved_and_goes_on_to_the_same_bits(tmp_path, monkeypatch):
+    job = small_job()
+    whole = run_job(job, tmp_path / "whole", progress=QUIET)
+
+    class Clock(StopAt):
+        def advance(self, step, look):
+            self.step = step
+
+    clock = Clock(0)
+    with monkeypatch.context() as patch:
+        patch.setattr("rwf.run.time", SimpleNamespace(monotonic=lambda: clock.step))
+        with pytest.raises(InterruptedRunError, match="stopped at step 20; saved"):
+            run_job(job, tmp_path / "pieces", progress=clock, deadline=15.0)
+        with pytest.raises(InterruptedRunError, match="not begun, the time is over"):
+            run_job(small_job("plain"), tmp_path / "pieces", progress=clock, deadline=15.0)
+    assert not (tmp_path / "pieces" / small_job("plain").folder).exists()
+    assert_same_result(whole, run_job(job, tmp_path / "pieces", progress=QUIET, resume=True))
 
 
 def test_a_run_folder_holds_what_was_run_measured_and_learnt(tmp_path):

@@ -80,7 +80,7 @@ def test_how_often_one_looks_leaves_the_bits_alone():
 
 def test_vmapped_members_agree_with_mapped_ones_over_a_few_steps(monkeypatch):
     mapped, _ = train_all(small_job(steps=10))
-    monkeypatch.setattr(train, "_over_members", jax.vmap)
+    monkeypatch.setattr(train, "_over_members", lambda function, members, together: jax.vmap(function))
     vmapped, _ = train_all(small_job(steps=10))
     for a, b in zip(leaves(mapped), leaves(vmapped), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
@@ -126,11 +126,11 @@ def test_parameters_that_are_not_finite_count_as_divergence_though_the_loss_is_f
     state = jax.tree.map(lambda x: x[0], train.start(job))
 
     def poisoned(frozen, carry, _):
-        params, moments, count = carry
+        params, moments, factors, count = carry
         params = jax.tree.map(lambda x: x * jnp.nan, params)
-        return (params, moments, count + 1), {"loss": jnp.float32(1.0)}
+        return (params, moments, factors, count + 1), {"loss": jnp.float32(1.0)}
 
-    after, looks = train._look(10, poisoned, task, state)
+    after, looks = train._look(10, poisoned, task, state, state.step)
     assert not bool(looks["alive"])
     assert int(after.diverged) == 10
     assert_same_bits(leaves(after), leaves(state))

@@ -4,9 +4,11 @@ Two stages. The verb and the recipe are found by hand, so that a misspelling get
 not wait for JAX; then tyro reads the rest into a dataclass whose defaults are the recipe's own values.
 """
 
+import math
 import os
 import shlex
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,12 +45,16 @@ class Execution:
     fresh: bool = False  # throw unfinished runs away
     quiet: bool = False  # no progress
     checkpoint_seconds: float = 20.0  # at least so long between two checkpoints
+    minutes: float | None = None  # stop after so long, saved, where a machine is lent for a time; then --resume
     report: bool = True  # write an HTML report at the end
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Trains one recipe under several parametrizations; what is complete already is not run again."""
+    """Trains one recipe under several parametrizations; what is complete already is not run again.
+
+    `--optim soap` (or adam, or lbfgs) exchanges the optimizer; its own settings are then --optim.frequency and so on.
+    """
 
     recipe: Annotated[Recipe, tyro.conf.arg(name="")]
     execution: Annotated[Execution, tyro.conf.arg(name="")] = Execution()
@@ -154,11 +160,15 @@ def show_recipe(words: list[str]) -> int:
 def run_recipe(words: list[str]) -> int:
     """`rwf run RECIPE [options]`"""
     from rwf.plan import comparison
+    from rwf.recipe import with_optimizer
     from rwf.registry import find_recipe
 
     name, rest = _name_first(words, "run RECIPE [options]")
     found = find_recipe(name)
     recipe = found.with_quick() if "--quick" in rest else found.recipe
+    optimizer, rest = _taken(rest, "--optim")
+    if optimizer:
+        recipe = with_optimizer(recipe, optimizer)
     options = _read(RunOptions, rest, f"rwf run {name}", RunOptions(recipe))
     jobs = comparison(
         found,
@@ -249,6 +259,16 @@ def _name_first(words: list[str], usage: str) -> tuple[str, list[str]]:
     return words[0], words[1:]
 
 
+def _taken(words: list[str], option: str) -> tuple[str | None, list[str]]:
+    """The value of an option that decides which others there are, and the words without it."""
+    for i, word in enumerate(words):
+        if word == option and i + 1 < len(words):
+            return words[i + 1], words[:i] + words[i + 2 :]
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2], words[:i] + words[i + 1 :]
+    return None, words
+
+
 def _parametrizations(names: Sequence[str]) -> list[Parametrization]:
     chosen = [choose(name, PARAMETRIZATIONS, "parametrization") for name in names]
     return [name for name in PARAMETRIZATIONS if name in chosen]
@@ -304,6 +324,7 @@ def _execute(jobs: list[Any], options: Execution, words: list[str], *, title: st
         resume=options.resume,
         fresh=options.fresh,
         checkpoint_seconds=options.checkpoint_seconds,
+        deadline=math.inf if options.minutes is None else time.monotonic() + 60 * options.minutes,
     )
     try:
         folders = execute(jobs, run)

@@ -66,6 +66,8 @@ class Job(Spec):
     def experiment(self) -> str:
         """A hash of all that decides a result, seeds aside: runs that share it are parts of one row."""
         recipe = to_json(self.recipe)
+        for name in self.recipe.task.memory_only:
+            recipe["task"].pop(name)
         for name in _FREE | {"name"} | (set() if self.parametrization == "rwf" else {"rwf"}):
             recipe.pop(name)
         return digest([recipe, self.parametrization, self.tuned, self.purpose])
@@ -91,7 +93,8 @@ class Job(Spec):
 
 def _differences(job: Job, base: Recipe) -> dict[str, Any]:
     before, after = flat(base), flat(job.recipe)
-    skipped = _FREE | ({"optim.lr"} if job.tuned or "optim.lr" in job.grid else set())
+    skipped = _FREE | {f"task.{name}" for name in job.recipe.task.memory_only}
+    skipped |= ({"optim.lr"} if job.tuned or "optim.lr" in job.grid else set())
     changed = {
         path: after.get(path)
         for path in sorted(before.keys() | after.keys())

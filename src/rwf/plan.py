@@ -48,7 +48,7 @@ def study_jobs(study: Study, *, quick: bool, changes: Mapping[str, Any]) -> Iter
     for beside in study.beside:
         found = find_recipe(beside.recipe)
         recipe = with_values(found.with_quick() if quick else found.recipe, changes)
-        for job in comparison(found, recipe, beside.parametrizations, quick=quick, grid=beside.grid):
+        for job in comparison(found, recipe, beside.parametrizations, quick=quick, grid=beside.grid_of(recipe)):
             yield job, False
 
 

@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rwf.errors import choose
 from rwf.precision import PRECISIONS
@@ -149,6 +149,7 @@ class DeepONet(NetSpec):
     activation: str = "tanh"
     sensors: tuple[int, ...] = (100,)  # the shape in which an input function is given: (points,) or (rows, columns)
     branch: Literal["mlp", "cnn"] = "mlp"
+    channels: tuple[int, ...] = (64, 128)  # of the convolutions, 5 x 5 with stride 2, where the branch is a CNN
     parametrized_convolutions: bool = False  # whether RWF, WN and AA act on the convolutions too
 
     def __post_init__(self) -> None:
@@ -165,6 +166,7 @@ class DeepONet(NetSpec):
             width=self.width,
             activation=nets.activation(self.activation),
             branch=self.branch,
+            channels=tuple(self.channels),
             parametrized_convolutions=self.parametrized_convolutions,
             key=key,
         )
@@ -326,6 +328,8 @@ def with_optimizer(recipe: "Recipe", name: str) -> "Recipe":
 @dataclass(frozen=True)
 class TaskSpec(Spec, abc.ABC):
     """Which task on which data; subclasses live beside their task."""
+
+    memory_only: ClassVar[tuple[str, ...]] = ()  # settings that decide how much memory is used, not what comes out
 
     @abc.abstractmethod
     def build(self, signal: int) -> "Task":

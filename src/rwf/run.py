@@ -1,7 +1,9 @@
 """From a job to its run folder: skip what is complete, resume what is not, record everything."""
 
 import hashlib
+import math
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +26,7 @@ class UnfinishedRunError(RuntimeError):
 
 
 class InterruptedRunError(RuntimeError):
-    """Ctrl-C: the state was saved."""
+    """Ctrl-C, or the time is over: the state was saved."""
 
 
 def run_job(
@@ -36,21 +38,26 @@ def run_job(
     fresh: bool = False,
     tuning: dict[str, Any] | None = None,
     checkpoint_seconds: float = 20.0,
+    deadline: float = math.inf,
 ) -> Path:
     """Trains a job and writes its run folder below `root`; a folder that is complete is left as it is.
 
     **Arguments:** `resume` continues an unfinished run from its last checkpoint, `fresh` throws it away;
-    `tuning` is recorded beside the result: how the learning rate was found.
+    `tuning` is recorded beside the result: how the learning rate was found; past `deadline`, a time of
+    `time.monotonic()`, the run is saved and left.
     """
     folder = root / job.folder
     if record.is_complete(folder):
         progress.note(f"{job.title}: done before, in {folder}")
         return folder
+    if time.monotonic() > deadline:
+        raise InterruptedRunError(f"{job.title}: not begun, the time is over")
     task, shared = train.load_tasks(job)
     data = _data_hash(task)
     with record.locked(folder):
         state = _open(folder, job, data, progress, resume=resume, fresh=fresh)
-        state, timing = _train(job, task, shared, state, folder, data, progress, checkpoint_seconds)
+        with _deferred_interrupt(deadline) as interrupted:
+            state, timing = _train(job, task, shared, state, folder, data, progress, checkpoint_seconds, interrupted)
         summary = _summary(job, state, record.read_metrics(folder), timing, tuning)
         summary["final"] |= _concluded(job, task, shared, state.net)
         record.write_result(folder, state.net, summary)
@@ -106,12 +113,13 @@ def _train(
     data: str,
     progress: Progress,
     checkpoint_seconds: float,
+    interrupted: Callable[[], bool],
 ) -> tuple[train.State, dict[str, float]]:
     """Trains to the end, logging and saving between chunks."""
     before = record.read_metrics(folder)
     timing = {"before": before[-1]["seconds"] if before else 0.0, "compile": 0.0, "train": 0.0, "steps": 0.0}
     first, unsaved = int(state.step.max()), 0.0
-    with _deferred_interrupt() as interrupted, progress.bar(job.title, job.recipe.steps, first) as bar:
+    with progress.bar(job.title, job.recipe.steps, first) as bar:
         for chunk in train.chunks(job, task, shared, state):
             state, step = chunk.state, int(chunk.steps[-1])
             lines = _lines(chunk, timing["before"] + timing["train"])
@@ -185,9 +193,15 @@ def _data_hash(task: Any) -> str:
 
 
 @contextmanager
-def _deferred_interrupt() -> Iterator[Callable[[], bool]]:
-    """Turns the first Ctrl-C into a flag that is looked at between chunks; the second one stops at once."""
+def _deferred_interrupt(deadline: float) -> Iterator[Callable[[], bool]]:
+    """Turns the first Ctrl-C, and the deadline, into a flag that is looked at between chunks.
+
+    The second Ctrl-C stops at once.
+    """
     seen = []
+
+    def asked() -> bool:
+        return bool(seen) or time.monotonic() > deadline
 
     def note(*_: Any) -> None:
         if seen:
@@ -197,9 +211,9 @@ def _deferred_interrupt() -> Iterator[Callable[[], bool]]:
     try:
         previous = signal.signal(signal.SIGINT, note)
     except ValueError:  # not the main thread: Ctrl-C is somebody else's there
-        yield lambda: False
+        yield asked
         return
     try:
-        yield lambda: bool(seen)
+        yield asked
     finally:
         signal.signal(signal.SIGINT, previous)

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from rwf.analyze.weight_change import dense_weights, weight_change
@@ -31,6 +32,7 @@ class State(NamedTuple):
     step: Int[Array, "*members"]
     alive: Bool[Array, "*members"]
     diverged: Int[Array, "*members"]
+    factors: Any = ()  # of the terms of the loss, where they are balanced
 
 
 class Chunk(NamedTuple):
@@ -65,7 +67,8 @@ def start(job: Job) -> State:
         params = eqx.filter(net, trainable(net))
         optimizer = member_recipe(job, member).optim.build().init(params)
         step, alive, diverged = jnp.int32(0), jnp.bool_(True), jnp.int32(-1)
-        return State(net, optimizer, dense_weights(materialize(net)), step, alive, diverged)
+        weights = dense_weights(materialize(net))
+        return State(net, optimizer, weights, step, alive, diverged, _first_factors(task, net))
 
     members = job.members()
     states = [member_state({name: values[i] for name, values in members.items()}) for i in range(len(members["seed"]))]
@@ -108,13 +111,17 @@ def _program(job: Job, looks: int, shared: bool) -> Callable[..., tuple[State, d
         # Where all members share their encoding, so they do the features of fixed points: computed and read once.
         fixed = _fixed(_first(task) if not shared else task, _first(state).net) if one_encoding else None
 
+        first = state.step[0]  # one for all: what depends on the step alone is then done once, not for each member
+
         def member_program(state: State, member: Mapping[str, Array], task: Task) -> tuple[State, dict[str, Array]]:
             step = _training_step(job, member, task, fixed if one_encoding else _fixed(task, state.net))
 
-            def look(state: State, _: None) -> tuple[State, dict[str, Array]]:
-                return _look(job.recipe.log_every, step, task, state)
+            def look(carry: tuple[State, Array], _: None) -> tuple[tuple[State, Array], dict[str, Array]]:
+                after, measured = _look(job.recipe.log_every, step, task, *carry)
+                return (after, carry[1] + job.recipe.log_every), measured
 
-            return jax.lax.scan(look, state, None, length=looks)
+            (state, _), measured = jax.lax.scan(look, (state, first), None, length=looks)
+            return state, measured
 
         every = functools.partial(_over_members, members=len(state.alive), together=job.recipe.together)
         if shared:
@@ -133,46 +140,67 @@ def _fixed(task: Task, net: Any) -> Any:
     return task.fixed(materialize(net).encode) if hasattr(net, "encode") else None
 
 
+def _first_factors(task: Task, net: Any) -> Any:
+    """A one for each term of the loss, where the task balances them."""
+    if task.balance() is None:
+        return ()
+    key, step = jax.random.key(0), jnp.int32(0)
+    terms = jax.eval_shape(lambda: task.losses(materialize(net), task.batch(key, step), step))
+    return {name: jnp.ones(()) for name in terms}
+
+
 def _training_step(job: Job, member: Mapping[str, Array], task: Task, fixed: Any) -> Callable[..., Any]:
-    optimizer, key = member_recipe(job, member).optim.build(), batch_key(member["seed"])
+    spec, key = member_recipe(job, member).optim, batch_key(member["seed"])
+    optimizer, hold, balance = optax.with_extra_args_support(spec.build()), spec.held_steps(), task.balance()
     half = is_half(job.recipe.precision, jax.default_backend())
 
-    def objective(params: Any, frozen: Any, batch: Any, step: Array) -> tuple[Array, dict[str, Array]]:
+    def losses(params: Any, frozen: Any, batch: Any, step: Array) -> dict[str, Array]:
         net = materialize(eqx.combine(params, frozen))
-        terms = task.losses(halved(net) if half else net, batch, step)
-        loss = sum(terms.values(), jnp.zeros(()))
-        return loss, {"loss": loss, **terms}
+        return task.losses(halved(net) if half else net, batch, step)
 
-    def step(frozen: Any, carry: tuple[Any, Any, Array], _: None) -> tuple[Any, dict[str, Array]]:
-        params, moments, count = carry
-        batch = task.batch(jax.random.fold_in(key, count), count) if fixed is None else fixed
-        gradient, terms = jax.grad(objective, has_aux=True)(params, frozen, batch, count)
-        updates, moments = optimizer.update(gradient, moments, params)
-        return (eqx.apply_updates(params, updates), moments, count + 1), terms
+    def objective(params: Any, factors: Any, *given: Any) -> tuple[Array, dict[str, Array]]:
+        terms = losses(params, *given)
+        loss = sum(terms.values(), jnp.zeros(()))
+        balanced = sum((factors[name] * value for name, value in terms.items()), jnp.zeros(())) if factors else loss
+        return balanced, {"loss": loss, **terms}
+
+    def step(frozen: Any, carry: tuple[Any, Any, Any, Array], _: None) -> tuple[Any, dict[str, Array]]:
+        params, moments, factors, count = carry
+        seen = count - count % hold if hold > 1 else count
+        batch = task.batch(jax.random.fold_in(key, seen), seen) if fixed is None else fixed
+        given = (frozen, batch, seen)
+        if balance is not None:
+            factors = balance.rebalanced(factors, lambda p: losses(p, *given), params, count)
+        (value, terms), gradient = jax.value_and_grad(objective, has_aux=True)(params, factors, *given)
+        # A line search hands on what else it was given: the step.
+        line = {"value": value, "grad": gradient, "value_fn": lambda p, step=None: objective(p, factors, *given)[0]}
+        updates, moments = optimizer.update(gradient, moments, params, step=count, **line)
+        return (eqx.apply_updates(params, updates), moments, factors, count + 1), terms
 
     return step
 
 
-def _look(every: int, step: Callable[..., Any], task: Task, state: State) -> tuple[State, dict[str, Array]]:
+def _look(
+    every: int, step: Callable[..., Any], task: Task, state: State, count: Array
+) -> tuple[State, dict[str, Array]]:
     """Some steps, then a look at the metrics; a member that diverged in between goes back to where it was.
 
     Judged here and not in every step: `where` in every step costs 1.2 to 1.4 times, and is one step late.
     """
     params, frozen = eqx.partition(state.net, trainable(state.net))
-    carry, terms = jax.lax.scan(
-        lambda carry, x: step(frozen, carry, x), (params, state.optimizer, state.step), None, length=every
-    )
+    first = (params, state.optimizer, state.factors, count)
+    carry, terms = jax.lax.scan(lambda carry, x: step(frozen, carry, x), first, None, length=every)
     last = {name: values[-1] for name, values in terms.items()}
     net = eqx.combine(carry[0], frozen)
     sound = _all_finite((last["loss"], carry[0]))
     alive = state.alive & sound
-    kept, moments = jax.tree.map(
-        lambda new, old: jnp.where(alive, new, old), (net, carry[1]), (state.net, state.optimizer)
+    kept, moments, factors = jax.tree.map(
+        lambda new, old: jnp.where(alive, new, old), (net, *carry[1:3]), (state.net, state.optimizer, state.factors)
     )
     diverged = jnp.where(state.alive & ~sound, state.step + every, state.diverged)
     plain = materialize(kept)
     measured = task.metrics(plain) | {"weight_change": weight_change(plain, state.initial)}
-    after = State(kept, moments, state.initial, carry[2], alive, diverged)
+    after = State(kept, moments, state.initial, carry[3], alive, diverged, factors)
     losses = {name: jnp.where(alive, value, jnp.nan) for name, value in last.items()}
     return after, {**losses, **measured, "alive": alive}
 

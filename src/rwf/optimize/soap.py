@@ -147,27 +147,23 @@ def _refreshed(factors: Any, squares: list[Any], bases: Any, first: Any) -> tupl
     """New bases from the factors: by their eigenvectors the first time, then by one power iteration and QR.
 
     Before the iteration the vectors are sorted by their eigenvalues, largest first, and the squares go along: of
-    vectors in another order the iteration makes other ones.
+    vectors in another order the iteration makes other ones. Factors of one size go together: few large calls.
     """
-    turned: list[Any] = []
-    squares = list(squares)
-    for i, leaf in enumerate(zip(factors, bases, strict=True)):
-        made: list[Any] = []
-        for axis, (factor, basis) in enumerate(zip(*leaf, strict=True)):
-            if factor is None:
-                made.append(None)
-                continue
-            product = jnp.matmul(factor, basis, precision=_EXACT)
-            order = jnp.argsort(-jnp.sum(basis * product, axis=0))
-            squares[i] = jnp.take(squares[i], order, axis=axis)  # zeros the first time
-            made.append(
-                jax.lax.cond(
-                    first,
-                    lambda factor, _: jnp.linalg.eigh(factor)[1][:, ::-1],
-                    lambda _, product: jnp.linalg.qr(product)[0],
-                    factor,
-                    jnp.take(product, order, axis=1),
-                )
-            )
-        turned.append(tuple(made))
-    return squares, tuple(turned)
+    places = [(i, axis) for i, leaf in enumerate(factors) for axis, factor in enumerate(leaf) if factor is not None]
+    squares, made = list(squares), [list(leaf) for leaf in bases]
+    for size in sorted({len(factors[i][axis]) for i, axis in places}):
+        mine = [(i, axis) for i, axis in places if len(factors[i][axis]) == size]
+        factor, basis = (jnp.stack([tree[i][axis] for i, axis in mine]) for tree in (factors, bases))
+        product = jnp.matmul(factor, basis, precision=_EXACT)
+        order = jnp.argsort(-jnp.sum(basis * product, axis=1), axis=-1)
+        turned = jax.lax.cond(
+            first,
+            lambda factor, _: jnp.linalg.eigh(factor)[1][..., ::-1],
+            lambda _, product: jnp.linalg.qr(product)[0],
+            factor,
+            jnp.take_along_axis(product, order[:, None, :], axis=-1),
+        )
+        for k, (i, axis) in enumerate(mine):
+            squares[i] = jnp.take(squares[i], order[k], axis=axis)  # zeros the first time
+            made[i][axis] = turned[k]
+    return squares, tuple(tuple(leaf) for leaf in made)

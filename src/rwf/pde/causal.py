@@ -40,8 +40,8 @@ class Causal(Spec):
     def weights(self, losses: Float[Array, " chunks"]) -> Float[Array, " chunks"]:
         """The weight of each chunk, from the losses of those before it.
 
-        >>> Causal(chunks=3, epsilon=1.0).weights(jnp.array([0.0, 1.0, 5.0])).round(3).tolist()
-        [1.0, 1.0, 0.36800000071525574]
+        >>> Causal(chunks=3, epsilon=1.0).weights(jnp.array([0.0, 1.0, 5.0])).tolist()
+        [1.0, 1.0, 0.3678...]
         """
         before = jnp.cumsum(losses) - losses
         return jax.lax.stop_gradient(jnp.exp(-self.epsilon * before))

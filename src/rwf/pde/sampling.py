@@ -35,8 +35,11 @@ class Sampler(eqx.Module):
         draw = jax.random.uniform(key, self.low.shape)
         if self.sorted_axis is not None:
             # Time and place are drawn apart: to sort time alone gives the same distribution as to sort the points.
-            axis, stop = self.sorted_axis, self.sections[0].stop
-            draw = draw.at[:stop, axis].set(jnp.sort(draw[:stop, axis]))
+            # By columns: a scatter would become a loop on a GPU that is told to be deterministic.
+            columns, stop = list(draw.T), self.sections[0].stop
+            time = columns[self.sorted_axis]
+            columns[self.sorted_axis] = jnp.concatenate([jnp.sort(time[:stop]), time[stop:]])
+            draw = jnp.stack(columns, axis=-1)
         return self.low + self.width * draw
 
     def groups(self) -> list[tuple[Wanted, int, int]]:

@@ -11,6 +11,7 @@ from rwf.derive import Bundle, seed
 from rwf.pde.functions import Part, chosen, parts_of
 from rwf.pde.problem import Problem
 from rwf.pde.sampling import Sampler, sampler
+from rwf.pde.weights import LossWeights
 from rwf.tasks.base import Task
 
 
@@ -49,15 +50,19 @@ class PDETask(Task):
 
     def values(
         self, net: Any, batch: Float[Array, "points axes"], problem: Problem
-    ) -> list[tuple[Part, dict[str, Float[Array, " points"]]]]:
+    ) -> list[tuple[Part, dict[str, Array]]]:
         """What each function of the problem returns at its points; all points go through the net together."""
         groups = self.draw.groups()
-        jets = problem.ansatz(net, Bundle(tuple(seed(batch[start:stop], wanted) for wanted, start, stop in groups))).jets
+        points = Bundle(tuple(seed(batch[start:stop], wanted) for wanted, start, stop in groups))
+        jets = problem.ansatz(net, points).jets
         found = []
         for part, start, stop in self.draw.sections:
             jet, first = next((jet, g[1]) for jet, g in zip(jets, groups, strict=True) if g[1] <= start < g[2])
             found.append((part, part.values(problem, jet.points(start - first, stop - first), batch[start:stop])))
         return found
+
+    def balance(self) -> LossWeights | None:
+        return self.problem.weights if self.problem.weights.balance_every else None
 
     def metrics(self, net: Any) -> dict[str, Array]:
         if self.target is None:

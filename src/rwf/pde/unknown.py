@@ -15,7 +15,7 @@ Read = Callable[[tuple[int, ...] | str], Any]  # a derivative by its axes, () fo
 class Unknown:
     """One unknown at some points: `u.x`, `u.xt`, `u.laplacian` (over all coordinates but t); itself, its value.
 
-    Arithmetic and functions of jax.numpy act on the value: `u**3 - u`, `jnp.sin(u)`.
+    Arithmetic acts on the value: `u**3 - u`; functions are given it: `jnp.sin(u.value)`.
     """
 
     def __init__(self, name: str, coordinates: tuple[str, ...], read: Read) -> None:
@@ -41,9 +41,6 @@ class Unknown:
                 f"Write {self._name}.{known[0]}, {self._name}.{known[0]}{known[-1]} or {self._name}.laplacian."
             )
         return self._read(tuple(known.index(letter) for letter in name))
-
-    def __jax_array__(self) -> Array:
-        return self.value
 
     def __neg__(self) -> Values:
         return -self.value

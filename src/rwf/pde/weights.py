@@ -1,8 +1,11 @@
 """How much each term of a loss counts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from rwf.errors import choose
@@ -11,9 +14,22 @@ from rwf.spec import Spec
 
 @dataclass(frozen=True)
 class LossWeights(Spec):
-    """A factor for each term by its name, 1 for those that are not named: `LossWeights((("start", 100.0),))`."""
+    """A factor for each term by its name, 1 for those that are not named: `LossWeights((("start", 100.0),))`.
+
+    With `balance_every` the terms are balanced too, beyond the paper (Wang, Teng and Perdikaris, 2021): every so many
+    steps each gets the factor that makes the norm of its gradient the mean of all, and then counts by its fixed one.
+    """
 
     fixed: tuple[tuple[str, float], ...] = ()
+    balance_every: int = 0  # steps between two balancings; 0 for none
+    memory: float = 0.9  # the share of the factors before that stays in a balancing, but in the first
+
+    def __post_init__(self) -> None:
+        if self.balance_every < 0 or not 0 <= self.memory < 1:
+            raise ValueError(
+                f"balance_every must not be negative, and memory lie in [0, 1); "
+                f"they are {self.balance_every} and {self.memory}."
+            )
 
     def check(self, terms: Iterable[str]) -> None:
         """Refuses a weight of a term that is not there."""
@@ -25,3 +41,35 @@ class LossWeights(Spec):
         """The terms times their weights."""
         weights = dict(self.fixed)
         return {name: weights.get(name, 1.0) * value for name, value in terms.items()}
+
+    def rebalanced(
+        self,
+        factors: Mapping[str, Float[Array, ""]],
+        losses: Callable[[Any], Mapping[str, Float[Array, ""]]],
+        params: Any,
+        step: Array,
+    ) -> dict[str, Float[Array, ""]]:
+        """The factors after this step's balancing, if it has one, without gradient.
+
+        **Arguments:** `losses`: from parameters to the terms as `apply` returns them.
+        """
+        old = dict(factors)
+
+        def anew() -> dict[str, Float[Array, ""]]:
+            norms = gradient_norms(losses, params)
+            norms = {name: norms[name] / dict(self.fixed).get(name, 1.0) for name in old}
+            mean = sum(norms.values(), jnp.zeros(())) / len(norms)
+            kept = jnp.where(step == 0, 0.0, self.memory)
+            # A term whose gradient is nothing would get all the weight there is: no factor beyond 1e4.
+            return {n: kept * old[n] + (1 - kept) * mean / jnp.maximum(norms[n], 1e-4 * mean + 1e-30) for n in old}
+
+        return jax.lax.cond(step % self.balance_every == 0, anew, lambda: old)
+
+
+def gradient_norms(losses: Callable[[Any], Mapping[str, Float[Array, ""]]], params: Any) -> dict[str, Float[Array, ""]]:
+    """The norm of each term's gradient by the parameters."""
+    gradients = jax.jacrev(lambda p: dict(losses(p)))(params)
+    return {
+        name: jnp.sqrt(sum((jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)), jnp.zeros(())))
+        for name, gradient in gradients.items()
+    }

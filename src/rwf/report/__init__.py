@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.table import Table
 
 from rwf.report import comparisons as _comparisons
+from rwf.report import reaching as _reaching
 from rwf.report import results as _results
 from rwf.report import rows as _rows
 from rwf.report import tables as _tables
@@ -76,7 +77,9 @@ def markdown(sources: Iterable[Source]) -> str:
     """The same tables and sentences as Markdown: a page such as docs/results.md."""
     records = load(sources)
     bullets = "".join(f"- {sentence}\n" for sentence in _comparisons.sentences(records))
-    return f"{_HEADING}\n{_tables.markdown(records)}\n## In words\n\n{bullets}"
+    told = _reaching.markdown(records)
+    long = f"\n## How long it takes\n\n{told}" if told else ""
+    return f"{_HEADING}\n{_tables.markdown(records)}\n## In words\n\n{bullets}{long}"
 
 
 def save_results(sources: Iterable[Source], folder: Path, *, allow_quick: bool = False) -> list[Path]:

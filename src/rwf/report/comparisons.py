@@ -108,12 +108,14 @@ def sentences(records: Sequence[Record]) -> list[str]:
 
 def _pairs(records: Sequence[Record], case: str) -> Iterator[tuple[Record, Record]]:
     """RWF against the others at the paper's rate, tuned against tuned, across, then ablations against RWF."""
-    lines = {(r.variant, r.parametrization, r.tuned): r for r in records if r.case == case and not r.setting}
+    lines = {(r.variant, r.parametrization, r.tuned): r for r in records if r.case == case and r.in_tables}
     others = ("plain", "aa", "wn")
     for variant in dict.fromkeys(variant for variant, _, _ in lines):
         # The last pair is the control that the paper lacks: is a faster rate all that RWF brings?
         asked = [((variant, "rwf", tuned), (variant, name, tuned)) for tuned in (False, True) for name in others]
         asked.append(((variant, "rwf", False), (variant, "plain", True)))
+        faster = [line for line in lines if line[0].startswith(f"{variant}+optim.lr=") and line[1] == "plain"]
+        asked += [((variant, "rwf", False), line) for line in faster]
         if (whole := _ablated(variant, lines.keys())) is not None:
             asked.append(((variant, "rwf", False), (whole, "rwf", False)))
         yield from ((lines[one], lines[other]) for one, other in asked if one in lines and other in lines)

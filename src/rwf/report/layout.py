@@ -32,6 +32,11 @@ class Line:
     cells: dict[str, Cell]
 
     @property
+    def rate(self) -> str:
+        """Which learning rate: the recipe's, a tuned one, or a number that stands in the variant."""
+        return "tuned" if self.tuned else self.variant.partition("+optim.lr=")[2] or "recipe's"
+
+    @property
     def n(self) -> str:
         """How many independent runs stand behind each cell."""
         counts = list(dict.fromkeys(cell.n for cell in self.cells.values()))
@@ -69,7 +74,7 @@ def layouts(records: Sequence[Record]) -> list[Layout]:
 def _layout(case: str, name: str, records: Sequence[Record]) -> Layout:
     grouped: dict[tuple[str, bool], list[Record]] = {}
     for record in records:
-        if not record.setting:
+        if record.in_tables:
             grouped.setdefault((record.variant, record.tuned), []).append(record)
     arrow = {True: " ↑", False: " ↓", None: ""}[metric(name).higher]
     return Layout(
@@ -122,8 +127,8 @@ def notes(records: Sequence[Record]) -> list[str]:
     found = []
     if any(record.quick for record in records):
         found.append("QUICK: not the full recipe. Good for a look, not for a claim.")
-    if settings := sum(bool(record.setting) for record in records):
-        axes = sorted({path for record in records for path in record.setting})
+    if settings := sum(not record.in_tables for record in records):
+        axes = sorted({path for record in records if not record.in_tables for path in record.setting})
         found.append(f"A grid of {settings} settings of {' and '.join(axes)} is in the figures and in --json.")
     return found + data_notes(records) + divergence_notes(records)
 

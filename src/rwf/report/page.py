@@ -13,6 +13,7 @@ from rwf.report.figures import figures_for, png
 from rwf.report.layout import layouts, notes
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.provenance import provenance
+from rwf.report.reaching import HEADING, LEGEND, reaching
 from rwf.report.records import Record
 from rwf.report.theory_table import Check, theory_table
 from rwf.report.tuning import rates, tunings
@@ -56,6 +57,9 @@ def _case(case: str, records: Sequence[Record], *, theory: bool) -> dict[str, An
         "notes": notes(mine),
         "tunings": tuned,
         "rates": rates(tuned),
+        "reaching": reaching(mine),
+        "reaching_heading": HEADING,
+        "reaching_legend": LEGEND,
         "theory": _theory() if theory and case == "regression-1d" else [],
         "provenance": provenance(mine),
     }

@@ -10,6 +10,7 @@ from typing import Any
 from rwf.record import Run
 from rwf.report.curves import Curves, curves_of, joined
 from rwf.report.names import CASES, PARAMETRIZATIONS, VARIANTS, place
+from rwf.report.reaching import reached
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class Record:
     def line(self) -> tuple[str, str, str, bool]:
         """What only one record may stand for in a table."""
         return self.case, self.variant, self.parametrization, self.tuned
+
+    @property
+    def in_tables(self) -> bool:
+        """Whether this is a line of a table: all but the settings of a grid, where another rate is none."""
+        return set(self.setting) <= {"optim.lr"}
 
     @property
     def metrics(self) -> list[str]:
@@ -150,7 +156,7 @@ def _suffix(setting: Mapping[str, float]) -> str:
 
 
 def _member(run: Run, index: int) -> Member:
-    final = {name: values[index] for name, values in run.summary["final"].items()}
+    final = {name: values[index] for name, values in run.summary["final"].items()} | reached(run, index)
     seed, signal = (run.info["members"][axis][index] for axis in ("seed", "signal"))
     return Member(seed, signal, final, run.summary["diverged"][index], part=0, index=index)
 

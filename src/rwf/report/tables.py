@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from rwf.report.layout import Cell, Layout, Line, layouts
+from rwf.report.layout import Cell, Layout, layouts
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
 
@@ -33,7 +33,7 @@ def _table(layout: Layout) -> Table:
     table.add_column("n", justify="right")
     for line in layout.lines:
         cells = [_cell(line.cells.get(name)) for name in PARAMETRIZATIONS]
-        table.add_row(Text(line.variant), _rate(line), *cells, line.n)
+        table.add_row(Text(line.variant), line.rate, *cells, line.n)
     return table
 
 
@@ -60,7 +60,7 @@ def _markdown(layout: Layout) -> str:
     ]
     for line in layout.lines:
         cells = [_markdown_cell(line.cells.get(name)) for name in PARAMETRIZATIONS]
-        lines.append(f"| {line.variant} | {_rate(line)} | {' | '.join(cells)} | {line.n} |")
+        lines.append(f"| {line.variant} | {line.rate} | {' | '.join(cells)} | {line.n} |")
     return "\n".join([*lines, "", f"Data: {layout.data}; {_LEGEND}.", *layout.notes, ""])
 
 
@@ -71,7 +71,3 @@ def _markdown_cell(cell: Cell | None) -> str:
     value += f"<br>median {cell.median}" if cell.n > 1 else ""
     diverged = f", {cell.diverged} diverged" if cell.diverged else ""
     return value + diverged + (f" (paper {cell.paper})" if cell.paper is not None else "")
-
-
-def _rate(line: Line) -> str:
-    return "tuned" if line.tuned else "recipe's"

@@ -22,11 +22,12 @@ def published(
     if path is None or reynolds != _REYNOLDS or tuple(counts) != _SHAPE:
         return None
     from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
 
     try:
         content = loadmat(path)
         u, v = (np.asarray(content[name], float) for name in ("u", "v"))
-    except (ValueError, KeyError, TypeError, NotImplementedError, OSError) as error:
+    except (MatReadError, ValueError, KeyError, TypeError, NotImplementedError, OSError) as error:
         raise ValueError(f"{FILE} cannot be read as a MATLAB file with u and v: {error}. Fetch it anew.") from None
     if u.shape != _SHAPE or v.shape != _SHAPE or not (np.isfinite(u).all() and np.isfinite(v).all()):
         raise ValueError(f"{FILE} should hold finite u and v of the shape {_SHAPE}; they are {u.shape} and {v.shape}.")

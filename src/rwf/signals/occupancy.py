@@ -1,6 +1,7 @@
 """Inside or outside of a mesh: labels by ray parity, for points near its surface and for a pool of millions."""
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -38,8 +39,8 @@ class Surroundings(NamedTuple):
     """What a fit of a mesh is judged by.
 
     **Arguments:** `box`, as `pool_points` reads it; `near` and `inside`, test points and their labels; `surface`,
-    points of the mesh with its normals, `spacing` apart; `doubt`, the shares of points in the box and near the surface that
-    rays in three directions disagreed about.
+    points of the mesh with its normals, `spacing` apart; `doubt`, the shares of points in the box and near the surface
+    that rays in three directions disagreed about.
     """
 
     box: Int32[np.ndarray, "2 3"]
@@ -66,14 +67,14 @@ def surroundings(shape: Shape, *, near: int, samples: int) -> Surroundings:
     )
 
 
-def mesh_picture(shape: Shape, around: Surroundings) -> UInt8[np.ndarray, "height width 3"]:
+def mesh_picture(shape: Shape, around: Surroundings, size: int) -> UInt8[np.ndarray, "height width 3"]:
     """The portrait of a mesh, as `portrait` draws that of a net: from the cache, or made and kept."""
 
     def make() -> dict[str, np.ndarray]:
-        picture = portrait(shape.make().triangles, *corners(around.box), around.surface[:, 0])
+        picture = portrait(shape.make().triangles, *corners(around.box), around.surface[:, 0], size)
         return {"picture": np.rint(picture * 255).astype(np.uint8)}
 
-    recipe = {"version": _VERSION, "shape": dict(shape.identity), "samples": len(around.surface)}
+    recipe = {"version": _VERSION, "shape": dict(shape.identity), "samples": len(around.surface), "size": size}
     return cached(f"{shape.name}-picture", recipe, make, source=())["picture"]
 
 
@@ -120,6 +121,7 @@ def check_inside(mesh: Mesh) -> Edges:
     return found
 
 
+@functools.cache  # once: a task is built several times in a run
 def _warn(name: str, found: Edges, box: float, near: float) -> None:
     if found.words:
         warnings.warn(

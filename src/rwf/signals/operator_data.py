@@ -1,10 +1,10 @@
 """A person's own pairs of functions, from an NPZ or HDF5 file, checked on load and read in parts where it is large.
 
-    a       (functions, *sensors)          input functions at their sensors: (n, 100), or (n, 64, 64) on a grid
-    y       (points, coordinates)          where the solutions are known; or (functions, points, coordinates)
-    u       (functions, points)            the solutions there
-    x       (*sensors, coordinates)        optional: where the sensors are
-    a_test, u_test, y_test                 optional: functions for the test; otherwise the last ones are held out
+a       (functions, *sensors)          input functions at their sensors: (n, 100), or (n, 64, 64) on a grid
+y       (points, coordinates)          where the solutions are known; or (functions, points, coordinates)
+u       (functions, points)            the solutions there
+x       (*sensors, coordinates)        optional: where the sensors are
+a_test, u_test, y_test                 optional: functions for the test; otherwise the last ones are held out
 """
 
 import hashlib
@@ -176,7 +176,9 @@ def _npz(path: Path) -> dict[str, Any]:
             entries = {e.filename.removesuffix(".npy"): e for e in archive.infolist() if e.filename.endswith(".npy")}
             return {name: _entry(path, archive, entries[name]) for name in NAMES if name in entries}
     except (zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
-        raise ValueError(f"{path} is damaged, or no NPZ file ({error}). Save it again with np.savez. {LAYOUT}") from None
+        raise ValueError(
+            f"{path} is damaged, or no NPZ file ({error}). Save it again with np.savez. {LAYOUT}"
+        ) from None
 
 
 def _entry(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:

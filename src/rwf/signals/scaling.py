@@ -14,16 +14,16 @@ class Scaling(eqx.Module):
     The outputs are not shifted, so that a relative error is the same before and after.
     """
 
-    a_shift: Float[Array, ""]
-    a_size: Float[Array, ""]
+    a_shift: Float[Array, "1"]  # of one number: a file of tensors has no scalars
+    a_size: Float[Array, "1"]
     y_shift: Float[Array, " coordinates"]
     y_size: Float[Array, " coordinates"]
-    u_size: Float[Array, ""]
+    u_size: Float[Array, "1"]
 
     @classmethod
     def none(cls, coordinates: int) -> "Scaling":
         """Leaves everything as it is."""
-        zero, one = jnp.zeros(()), jnp.ones(())
+        zero, one = jnp.zeros(1), jnp.ones(1)
         return cls(zero, one, jnp.zeros(coordinates), jnp.ones(coordinates), one)
 
     def functions(self, a: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -4,7 +4,6 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import scipy.fft
 from jaxtyping import Float
 
 _CONTOUR = 32  # points on a circle around each h L, where Kassam and Trefethen's means are taken
@@ -52,10 +51,10 @@ def _advance(initial: np.ndarray, snapshots: int, viscosity: float, end: float, 
     slope = -1j * np.pi * k  # of -(u^2 / 2)_x
 
     def nonlinear(v: np.ndarray) -> np.ndarray:
-        u = scipy.fft.irfft(v, points, axis=1)
-        return slope * scipy.fft.rfft(u * u, axis=1)[:, : len(k)]
+        u = np.fft.irfft(v, points, axis=1)
+        return slope * np.fft.rfft(u * u, axis=1)[:, : len(k)]
 
-    v = scipy.fft.rfft(np.asarray(initial, np.float64), axis=1)[:, : len(k)]
+    v = np.fft.rfft(np.asarray(initial, np.float64), axis=1)[:, : len(k)]
     saved = [v]
     for _ in range(snapshots - 1):
         for _ in range(steps // (snapshots - 1)):
@@ -66,7 +65,7 @@ def _advance(initial: np.ndarray, snapshots: int, viscosity: float, end: float, 
             nc = nonlinear(half * a + q * (2 * nb - nv))
             v = whole * v + f1 * nv + f2 * (na + nb) + f3 * nc
         saved.append(v)
-    return scipy.fft.irfft(np.stack(saved, axis=1), points, axis=2)
+    return np.fft.irfft(np.stack(saved, axis=1), points, axis=2)
 
 
 def _coefficients(linear: np.ndarray, h: float) -> tuple[np.ndarray, ...]:

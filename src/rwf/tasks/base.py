@@ -40,6 +40,10 @@ class Task(eqx.Module):
     def losses(self, net: Any, batch: Any, step: Array) -> dict[str, Array]:
         """The terms of the training loss, scalars that are summed."""
 
+    def balance(self) -> Any:
+        """What balances the terms in training (`rwf.pde.LossWeights`), or None: then they are summed as they are."""
+        return None
+
     @abc.abstractmethod
     def metrics(self, net: Any) -> dict[str, Array]:
         """What is reported, scalars."""

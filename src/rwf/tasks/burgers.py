@@ -15,7 +15,7 @@ from rwf.recipe import Adam, ModifiedDeepONet, Periodic, Recipe, TaskSpec
 from rwf.signals import grf
 from rwf.signals.cache import cached
 from rwf.solvers import burgers
-from rwf.study import Study
+from rwf.study import Beside, Study
 from rwf.tasks.base import Task
 from rwf.tasks.operator import Holdout, grid_points
 
@@ -173,6 +173,7 @@ RECIPES = {
         steps=100_000,
         log_every=1_000,
         seeds=2,
+        precision="tf32x3",
     )
 }
 QUICK = {
@@ -185,12 +186,12 @@ QUICK = {
         "task.time_step": 1e-3,
         "task.functions": 16,
         "task.initial_points": 25,
-        "task.residual_points": 64,
+        "task.residual_points": 48,
         "net.depth": 3,
-        "net.width": 64,
-        "steps": 1_500,
+        "net.width": 32,
+        "steps": 1_000,
         "log_every": 100,
         "seeds": 2,
     }
 }
-STUDIES = {"burgers": Study(recipes=("burgers",))}
+STUDIES = {"burgers": Study(recipes=("burgers",), beside=(Beside("burgers", faster=True),))}

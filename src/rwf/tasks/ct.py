@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import equinox as eqx
 import jax
@@ -89,6 +89,8 @@ class Tomography(Task):
 @dataclass(frozen=True)
 class Projections(TaskSpec):
     """Twenty phantoms or brain slices, seen from so many angles; the signal is the number of the picture."""
+
+    memory_only: ClassVar[tuple[str, ...]] = ("blocks",)
 
     pictures: Literal["shepp", "brain"] = "shepp"
     angles: int = 20  # evenly spaced over half a turn
@@ -181,6 +183,7 @@ STUDIES = {
         recipes=tuple(f"{case}/{mapping}" for mapping in ("none", "positional", "gaussian")),
         tuned=(f"{case}/gaussian",),
         beside=(
+            Beside(f"{case}/gaussian", faster=True),
             Beside(f"{case}/gaussian-four-hidden", ("plain", "rwf")),
             Beside(f"{case}/siren", grid={"net.omega": OMEGAS}),
         ),

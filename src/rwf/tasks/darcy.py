@@ -29,8 +29,8 @@ class DarcyFlow(TaskSpec):
 
     def describe(self) -> str:
         return (
-            f"generated: Darcy flow, {self.train:,} + {self.test} coefficients (exp of GRF, l = {self.length_scale:g}), "
-            f"{self.points} × {self.points} mesh"
+            f"generated: Darcy flow, {self.train:,} + {self.test} coefficients (exp of GRF, l = {self.length_scale:g})"
+            f", {self.points} × {self.points} mesh"
         )
 
 
@@ -64,6 +64,7 @@ _PAPER = Recipe(
     steps=50_000,
     log_every=500,
     seeds=3,
+    precision="tf32x3",
 )
 _CONVOLUTIONS = replace(
     _PAPER,
@@ -80,8 +81,9 @@ QUICK = {
         "task.functions": 16,
         "net.sensors": (20, 20),
         "net.width": 64,
-        "steps": 600,
-        "log_every": 50,
+        "net.channels": (16, 32),
+        "steps": 1_000,
+        "log_every": 100,
         "seeds": 2,
     }
     for name in RECIPES

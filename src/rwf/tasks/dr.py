@@ -52,7 +52,7 @@ class Triples(Task):
 
 @dataclass(frozen=True)
 class DiffusionReaction(TaskSpec):
-    """u_t = D u_xx + k u^2 + a(x), zero at first and at both ends; a is a Gaussian field, known at the grid's points."""
+    """u_t = D u_xx + k u^2 + a(x), zero at first and at both ends; a is a Gaussian field, known on the grid."""
 
     train: int = 5_000  # functions
     test: int = 100

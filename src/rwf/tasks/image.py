@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import equinox as eqx
 import jax
@@ -94,6 +94,8 @@ def pixel_grid(height: int, width: int) -> Float[Array, "height width 2"]:
 class ImageSet(TaskSpec):
     """One of the paper's two sets of 16 images; the signal is the number of the image."""
 
+    memory_only: ClassVar[tuple[str, ...]] = ("blocks",)
+
     images: Literal["natural", "text"] = "natural"
     size: int = 512  # smaller for a quick look: every so many pixels of the image are taken
     output: Output = "sigmoid"  # what makes brightness of a net's values
@@ -176,6 +178,7 @@ STUDIES = {
         ablations=ablations,
         tuned=(f"{case}/gaussian",),
         beside=(
+            Beside(f"{case}/gaussian", faster=True),
             Beside(f"{case}/gaussian-four-hidden", ("plain", "rwf")),
             Beside(f"{case}/siren", grid={"net.omega": OMEGAS}),
         ),

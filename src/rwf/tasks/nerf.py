@@ -1,7 +1,7 @@
 """The paper's inverse rendering: a NeRF without hierarchy and view dependence, from views of one scene."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -14,13 +14,15 @@ from rwf.measure import psnr, ssim
 from rwf.recipe import MLP, Adam, Factorization, Gaussian, Recipe, TaskSpec
 from rwf.render import Camera, Radiance, Rays, Sampling, distances, pixel_rays, render_rays, render_view
 from rwf.signals.scenes import load_scene, source
-from rwf.study import Study
+from rwf.study import Beside, Study
 from rwf.tasks.base import Task
 
 
 @dataclass(frozen=True)
 class SceneViews(TaskSpec):
     """Views of a scene: `lego` (a stand-in without data), `procedural`, or the path of a folder or an NPZ file."""
+
+    memory_only: ClassVar[tuple[str, ...]] = ("block", "pieces")
 
     scene: str = "lego"
     size: int = 400  # the height of the views in pixels; smaller ones are averages
@@ -185,4 +187,4 @@ QUICK = {
         "seeds": 1,
     }
 }
-STUDIES = {_LEGO.case: Study(recipes=(_LEGO.name,))}
+STUDIES = {_LEGO.case: Study(recipes=(_LEGO.name,), beside=(Beside(_LEGO.name, faster=True),))}

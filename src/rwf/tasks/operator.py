@@ -95,6 +95,6 @@ def drawn(key: PRNGKeyArray, count: int, among: int) -> Int[Array, " count"]:
     return jax.random.randint(key, (count,), 0, among)
 
 
-def grid_points(*axes: Float[Array, " n"]) -> Float[Array, "points coordinates"]:
+def grid_points(*axes: Float[Array, " _"]) -> Float[Array, "points coordinates"]:
     """All points of a grid, the last axis fastest."""
     return jnp.stack(jnp.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))

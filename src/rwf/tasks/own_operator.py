@@ -1,5 +1,6 @@
 """A person's own operator data: `rwf run data.npz` trains a DeepONet on it, in memory or read from disk as it goes."""
 
+import atexit
 import functools
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,9 @@ class StreamedRegression(Task):
         if not self.shapes.shared_points:
             wanted["y"] = (len(i), len(j), self.shapes.coordinates)
         like = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in wanted.items()}
-        read = jax.pure_callback(functools.partial(_read, self.path, tuple(wanted)), like, i, j, vmap_method="sequential")
+        read = jax.pure_callback(
+            functools.partial(_read, self.path, tuple(wanted)), like, i, j, vmap_method="sequential"
+        )
         y = self.y[j] if self.shapes.shared_points else self.scaling.points(read["y"])
         return self.scaling.functions(read["a"]), y, self.scaling.values(read["u"])
 
@@ -96,9 +99,7 @@ def recipe_for(path: str) -> Recipe:
         case=Path(path).stem,
         variant="deeponet",
         task=OwnOperator(str(Path(path).resolve()), content),
-        net=DeepONet(
-            depth=4, width=128, activation="gelu", sensors=found.sensors, branch="cnn" if grid else "mlp"
-        ),
+        net=DeepONet(depth=4, width=128, activation="gelu", sensors=found.sensors, branch="cnn" if grid else "mlp"),
         optim=Adam(lr=1e-3, decay_rate=0.9, decay_steps=1_000),
         steps=20_000,
         log_every=200,
@@ -154,7 +155,7 @@ def _scaling(arrays: Any, sample: np.ndarray) -> Scaling:
     low, size = flat.min(axis=0), np.ptp(flat, axis=0)
     rms = float(np.sqrt(np.mean(u**2)))
     numbers = (a.mean(), a.std() or 1.0, low, np.where(size > 0, size, 1.0), rms or 1.0)
-    return Scaling(*(jnp.asarray(number, jnp.float32) for number in numbers))
+    return Scaling(*(jnp.atleast_1d(jnp.asarray(number, jnp.float32)) for number in numbers))
 
 
 def _holdout(test: dict[str, np.ndarray], scaling: Scaling) -> Holdout:
@@ -168,16 +169,18 @@ def _holdout(test: dict[str, np.ndarray], scaling: Scaling) -> Holdout:
     return Holdout(scaling.functions(a), scaling.points(y), scaling.values(u), block=min(block, len(u)))
 
 
-@functools.lru_cache(maxsize=4)
-def _handle(path: str) -> tuple[Any, Any]:
+@functools.lru_cache
+def _handle(path: str) -> Any:
     """The arrays of a file that stays open for as long as the process runs."""
     context = operator_data.opened(path)
-    return context.__enter__(), context
+    arrays = context.__enter__()
+    atexit.register(context.__exit__, None, None, None)
+    return arrays
 
 
 def _read(path: str, names: tuple[str, ...], i: Any, j: Any) -> dict[str, np.ndarray]:
     """The rows `i` of a file, and of its points the columns `j`."""
-    arrays, _ = _handle(path)
+    arrays = _handle(path)
     rows, back = np.unique(np.asarray(i), return_inverse=True)  # HDF5 reads rows in order, each of them once
     found = {name: np.asarray(arrays[name][rows], np.float32)[back] for name in names}
-    return {name: rows if name == "a" else rows[:, np.asarray(j)] for name, rows in found.items()}
+    return {name: part if name == "a" else part[:, np.asarray(j)] for name, part in found.items()}

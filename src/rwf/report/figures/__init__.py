@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Sequence
 
-from rwf.report.figures import generic, landscape, nerf, operators, pictures, siren
+from rwf.report.figures import cavity, generic, landscape, nerf, operators, pictures, shape, siren
 from rwf.report.figures.ablation import ablation
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.regression_1d import comparison
@@ -18,7 +18,10 @@ _OWN: _Draws = {
     "regression-1d": (comparison, ablation, lambda records: landscape.figure()),
     "nerf/lego": (nerf.views, nerf.quality),
     "advection": tuple(functools.partial(solutions, variant=v) for v in ("regular", "curriculum", "causal")),
+    "cavity": (cavity.mlp, cavity.modified_mlp, cavity.best_beyond),
+    "soap/cavity": (cavity.modified_mlp,),
     **dict.fromkeys(("image/natural", "image/text", "ct/shepp", "ct/brain"), (pictures.comparison,)),
+    **dict.fromkeys(("shape/dragon", "shape/armadillo"), (shape.surfaces,)),
     **dict.fromkeys(("dr", "darcy", "burgers"), (operators.predictions, operators.spread)),
 }
 # Figures with a panel for each case of a family, `image/natural` and `image/text`: drawn with the first of them.

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from rwf.report.figures.drawing import Drawing
-from rwf.report.figures.style import COLOURS, INK, blank
+from rwf.report.figures.style import COLOURS, INK, blank, log_where_positive
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
 from rwf.tree import materialize
@@ -59,7 +59,8 @@ def spread(records: Sequence[Record]) -> Drawing | None:
         share = 100 * (np.arange(len(errors)) + 0.5) / len(errors)
         label = f"{PARAMETRIZATIONS[name]}: {100 * errors.mean():.2f} ± {100 * errors.std():.2f} %"
         axes.plot(share, np.sort(errors), color=COLOURS.get(name, INK), label=label)
-    axes.set(xlabel="test functions (%)", ylabel="relative L² error", yscale="log")
+    axes.set(xlabel="test functions (%)", ylabel="relative L² error")
+    log_where_positive(axes, "rel_l2")
     axes.legend()
     caption = "The error of each test function, sorted; mean ± standard deviation over them. The first seed of each."
     return Drawing("Error over the test functions", caption, figure)
@@ -97,10 +98,13 @@ def _draw_function(row: Any, tested: _Tested, shown: str, function: int, name: s
     row[2].set_title(PARAMETRIZATIONS[shown], fontsize=10)
     missed = {key: np.abs(prediction[function] - truth) for key, prediction in tested.predictions.items()}
     top = max(float(np.quantile(error, 0.995)) for error in missed.values())
-    for axes, (key, error) in zip(row[3:], missed.items(), strict=True):
-        image = _draw_field(axes, holdout, error, cmap="magma", vmin=0, vmax=top)
+    images = [
+        _draw_field(axes, holdout, error, cmap="magma", vmin=0, vmax=top)
+        for axes, error in zip(row[3:], missed.values(), strict=True)
+    ]
+    for axes, key in zip(row[3:], missed, strict=True):
         axes.set_title(f"{PARAMETRIZATIONS[key]}: {100 * tested.errors[key][function]:.2g} %", fontsize=10)
-    bar = row[-1].figure.colorbar(image, ax=row[-1], fraction=0.08, pad=0.04)
+    bar = row[-1].figure.colorbar(images[-1], ax=row[-1], fraction=0.08, pad=0.04)
     bar.ax.tick_params(labelsize=8)
 
 

@@ -11,7 +11,7 @@ from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.style import FAINT, blank, colour, draw_band, label, log_where_positive, step_axis
 from rwf.report.names import PARAMETRIZATIONS, metric
 from rwf.report.paper import paper_value
-from rwf.report.reaching import THRESHOLDS
+from rwf.report.reaching import METRIC, PERCENT
 from rwf.report.records import Record
 from rwf.tree import materialize
 
@@ -81,19 +81,21 @@ def _draw_maps(figure: "matplotlib.figure.SubFigure", shown: Sequence[_Solved]) 
     (low_x, high_x, _), (low_t, high_t, _) = first.task.problem.domain.intervals
     style = {"origin": "lower", "aspect": "auto", "extent": (low_t, high_t, low_x, high_x), "interpolation": "nearest"}
     for column, (name, values) in enumerate(maps.items()):
-        top = grid[0, column].imshow(values, cmap="RdBu_r", **limits, **style)
+        grid[0, column].imshow(values, cmap="RdBu_r", **limits, **style)
         grid[0, column].set_title(name)
         if name in errors:
-            bottom = grid[1, column].imshow(errors[name], cmap="magma", vmin=0, vmax=largest, **style)
+            grid[1, column].imshow(errors[name], cmap="magma", vmin=0, vmax=largest, **style)
             grid[1, column].set_title(f"error, at most {errors[name].max():.2g}", fontsize=10)
-        elif rows == 2:
+        elif rows == 2:  # below the exact solution there is no error, and so no axis that it could share
             grid[1, column].set_visible(False)
+            grid[0, column].tick_params(labelbottom=True)
+            grid[0, column].set_xlabel(names[1])
         for row in range(rows):
             grid[row, column].grid(visible=False)
         grid[rows - 1, column].set_xlabel(names[1])
-    figure.colorbar(top, ax=list(grid[0]), shrink=0.9)
+    for row in range(rows):
+        figure.colorbar(grid[row, -1].get_images()[0], ax=list(grid[row]), shrink=0.9)
     if errors:
-        figure.colorbar(bottom, ax=list(grid[1]), shrink=0.9)
         grid[1, 1].set_ylabel(names[0])
     grid[0, 0].set_ylabel(names[0])
 
@@ -111,8 +113,8 @@ def _draw_training(figure: "matplotlib.figure.SubFigure", shown: Sequence[_Solve
         log_where_positive(axes, what)
         step_axis(axes)
         axes.set_title(metric(what).title[:1].upper() + metric(what).title[1:])
-    for threshold in THRESHOLDS.get(name, ()):
-        error.axhline(threshold, color=FAINT, linewidth=0.8, linestyle="--")
+    for percent in PERCENT if name == METRIC else ():
+        error.axhline(percent / 100, color=FAINT, linewidth=0.8, linestyle="--")
     loss.legend()
 
 

@@ -1,0 +1,255 @@
+"""SOAP against a slow transcription of its equations, and what every optimizer must do."""
+
+import dataclasses
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from rwf.job import Job
+from rwf.optimize import restarting, since_last, soap
+from rwf.recipe import LBFGS, SOAP, Adam, RestartedAdam, TaskSpec, with_optimizer
+from rwf.registry import find_recipe
+from rwf.tasks.base import Task
+from small import SMALL, small_job, train_all
+
+jit_update = eqx.filter_jit(lambda optimizer, g, state: optimizer.update(g, state))
+
+
+def transcribed(gradients, *, lr, b1, b2, eps, frequency):
+    """The updates of one matrix under SOAP, in NumPy and float64: its paper's algorithm, line by line."""
+    rows, columns = gradients[0].shape
+    mean, square = np.zeros((rows, columns)), np.zeros((rows, columns))
+    left, right = np.zeros((rows, rows)), np.zeros((columns, columns))
+    q_left = q_right = None
+    updates = []
+
+    def eigenvectors(p, q, square, axis):
+        order = np.argsort([-(q[:, k] @ p @ q[:, k]) for k in range(len(p))])
+        return np.linalg.qr(p @ q[:, order])[0], np.take(square, order, axis=axis)
+
+    for t, g in enumerate(gradients):
+        if t == 0:
+            left, right = (1 - b2) * g @ g.T, (1 - b2) * g.T @ g
+            q_left, q_right = np.linalg.eigh(left)[1][:, ::-1], np.linalg.eigh(right)[1][:, ::-1]
+            updates.append(np.zeros_like(g))
+            continue
+        g_turned = q_left.T @ g @ q_right
+        mean = b1 * mean + (1 - b1) * g
+        square = b2 * square + (1 - b2) * g_turned**2
+        mean_turned = q_left.T @ mean @ q_right
+        n_turned = (mean_turned / (1 - b1**t)) / (np.sqrt(square / (1 - b2**t)) + eps)
+        updates.append(-lr * q_left @ n_turned @ q_right.T)
+        left, right = b2 * left + (1 - b2) * g @ g.T, b2 * right + (1 - b2) * g.T @ g
+        if t % frequency == 0:
+            q_left, square = eigenvectors(left, q_left, square, 0)
+            q_right, square = eigenvectors(right, q_right, square, 1)
+    return updates
+
+
+def matrices(n, shape, seed=0):
+    """Gradients that drift, with some directions stronger than others."""
+    rng = np.random.default_rng(seed)
+    common, scales = rng.normal(size=shape), np.geomspace(1, 0.1, shape[0])[:, None]
+    return [scales * (common + rng.normal(size=shape)) for _ in range(n)]
+
+
+def updates_of(optimizer, gradients):
+    state, found = optimizer.init(gradients[0]), []
+    for g in gradients:
+        update, state = jit_update(optimizer, g, state)
+        found.append(update)
+    return found, state
+
+
+@pytest.mark.parametrize("frequency", [1, 3])
+def test_soap_is_its_papers_algorithm(frequency):
+    gradients = matrices(12, (4, 4))
+    settings = {"b1": 0.9, "b2": 0.95, "eps": 1e-8, "frequency": frequency}
+    expected = transcribed(gradients, lr=0.1, **settings)
+    with jax.enable_x64(True):
+        found, _ = updates_of(soap(0.1, **settings), [jnp.asarray(g) for g in gradients])
+        np.testing.assert_allclose(np.stack(found), np.stack(expected), rtol=1e-6, atol=1e-9)
+
+
+def test_the_bases_are_orthonormal_and_become_eigenvectors():
+    # The strengths of rows and columns are far apart, so that power iteration gets there.
+    strong = np.outer(np.geomspace(1, 0.05, 5), np.geomspace(1, 0.05, 4))
+    gradients = [jnp.asarray(strong * g, jnp.float32) for g in matrices(60, (5, 4))]
+    _, state = updates_of(soap(0.1, frequency=2, b2=0.99), gradients)
+    inner = state[0]
+    for factor, basis in zip(inner.factors[0], inner.bases[0], strict=True):
+        np.testing.assert_allclose(basis.T @ basis, np.eye(len(basis)), atol=1e-5)
+        turned = basis.T @ factor @ basis
+        scale = np.sqrt(np.outer(np.diag(turned), np.diag(turned)))
+        assert np.abs(turned / scale - np.eye(len(basis))).max() < 0.2
+
+
+def test_vectors_and_long_axes_get_adam():
+    gradients = [
+        {"bias": jnp.asarray(g[0], jnp.float32), "long": jnp.asarray(g, jnp.float32)} for g in matrices(6, (5, 4))
+    ]
+    found, state = updates_of(soap(0.1, b1=0.9, b2=0.999, largest=3), gradients)
+    assert jax.tree.leaves(state[0].bases) == []
+    adam = optax.adam(0.1)
+    expected, _ = updates_of(adam, gradients[1:])
+    assert all((leaf == 0).all() for leaf in jax.tree.leaves(found[0]))  # the first gradient only makes the bases
+    for ours, theirs in zip(found[1:], expected, strict=True):
+        for name in ours:
+            np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-4, atol=1e-7)
+
+
+def quadratic(key):
+    """A least-squares problem in a matrix, ill-conditioned in directions that are not the coordinates'."""
+    a, b = jax.random.split(key)
+    turn = jnp.linalg.qr(jax.random.normal(a, (6, 6)))[0]
+    target = jax.random.normal(b, (6, 6))
+    return lambda w: jnp.mean((jnp.geomspace(1.0, 0.01, 6)[:, None] * (turn @ (w - target))) ** 2)
+
+
+def minimize(optimizer, loss, steps=200):
+    def step(carry, count):
+        w, state = carry
+        updates, state = optimizer.update(jax.grad(loss)(w), state, w, step=count)
+        return (w + updates, state), loss(w)
+
+    w = jnp.zeros((6, 6))
+    return jax.lax.scan(step, (w, optimizer.init(w)), jnp.arange(steps))[1]
+
+
+def test_soap_goes_down_faster_than_adam_where_coordinates_are_turned():
+    loss = quadratic(jax.random.key(0))
+    adam = optax.with_extra_args_support(optax.adam(0.03))
+    assert float(minimize(soap(0.03), loss)[-1]) < 0.3 * float(minimize(adam, loss)[-1])
+
+
+def test_learning_rates_are_members_under_jit_vmap_and_scan():
+    loss, rates = quadratic(jax.random.key(0)), jnp.array([0.01, 0.03])
+    together = jax.jit(jax.vmap(lambda lr: minimize(soap(lr), loss, 25)))(rates)
+    alone = jnp.stack([minimize(soap(lr), loss, 25) for lr in (0.01, 0.03)])
+    np.testing.assert_allclose(together, alone, rtol=1e-3)
+
+
+def test_a_step_that_is_not_batched_keeps_the_refresh_conditional_under_vmap():
+    optimizer = soap(jnp.float32(0.1))
+    w = jnp.zeros((3, 4, 4))
+    state = jax.vmap(optimizer.init)(w)
+    text = str(jax.make_jaxpr(lambda s: jax.vmap(lambda g, m: optimizer.update(g, m, step=s))(w, state))(jnp.int32(3)))
+    assert "cond[" in text
+
+
+def test_tensors_of_more_axes_have_a_basis_each():
+    params = jnp.ones((3, 3, 2, 1))
+    state = soap(0.1).init(params)[0]
+    assert [None if q is None else q.shape for q in state.bases[0]] == [(3, 3), (3, 3), (2, 2), None]
+    found, _ = updates_of(soap(0.1), [jax.random.normal(jax.random.key(i), params.shape) for i in range(3)])
+    assert np.isfinite(np.stack(found)).all()
+
+
+def test_half_precision_parameters_get_updates_in_kind_and_bases_in_float32():
+    params = jnp.ones((3, 2), jnp.bfloat16)
+    optimizer = soap(0.1)
+    updates, state = optimizer.update(params, optimizer.init(params))
+    assert updates.dtype == jnp.bfloat16
+    assert {leaf.dtype for leaf in jax.tree.leaves((state[0].bases, state[0].mean))} == {jnp.dtype("float32")}
+
+
+def test_a_frequency_of_zero_is_refused():
+    with pytest.raises(ValueError, match="1 or more; got frequency = 0"):
+        soap(0.1, frequency=0)
+
+
+def test_an_optimizer_that_restarts_has_forgotten_everything():
+    gradients = [jnp.asarray(g, jnp.float32) for g in matrices(8, (4, 4))]
+    params, schedule = jnp.ones((4, 4)), optax.exponential_decay(0.1, 2, 0.5)
+
+    def updates(optimizer, gradients):
+        state, found = optimizer.init(params), []
+        for step, g in enumerate(gradients):
+            update, state = optimizer.update(g, state, params, step=jnp.int32(step))
+            found.append(update)
+        return np.stack(found)
+
+    whole = updates(restarting(soap(schedule, frequency=2), since_last((5,))), gradients)
+    np.testing.assert_allclose(whole[:5], updates(soap(schedule, frequency=2), gradients[:5]), rtol=1e-5)
+    np.testing.assert_allclose(whole[5:], updates(soap(schedule, frequency=2), gradients[5:]), rtol=1e-5)
+    with pytest.raises(TypeError, match="needs the step"):
+        restarting(optax.adam(0.1), since_last((5,))).update(gradients[0], None)
+
+
+@pytest.mark.parametrize("optim", [SOAP(lr=1e-2), LBFGS(hold=20), RestartedAdam(lr=1e-2, restarts=(40,))])
+def test_every_optimizer_trains_with_its_rate_as_a_member(optim):
+    job = small_job("rwf", grid={"optim.lr": (optim.lr, optim.lr / 10)}, optim=optim, steps=80, log_every=20, seeds=1)
+    _, looks = train_all(job)
+    assert looks["loss"].shape == (4, 2)
+    assert looks["loss"][-1, 0] < 0.8 * looks["loss"][0, 0]
+    assert looks["loss"][-1, 0] != looks["loss"][-1, 1]
+    assert looks["alive"].all()
+
+
+def test_lbfgs_goes_down_where_its_loss_stays():
+    _, looks = train_all(small_job("plain", optim=LBFGS(hold=60), steps=60, log_every=5, seeds=1))
+    _, adam = train_all(small_job("plain", steps=60, log_every=5, seeds=1))
+    assert (np.diff(looks["loss"][:, 0]) < 0).all()
+    assert looks["loss"][-1, 0] < 0.5 * adam["loss"][-1, 0]
+
+
+class Noisy(Task):
+    """A line to fit, with a batch that shows in the loss."""
+
+    @property
+    def inputs(self):
+        return 1
+
+    @property
+    def outputs(self):
+        return 1
+
+    def batch(self, key, step):
+        return jax.random.uniform(key, (4, 1))
+
+    def losses(self, net, batch, step):
+        return {"fit": jnp.mean((net(batch) - batch) ** 2), "seen": jax.lax.stop_gradient(batch.sum())}
+
+    def metrics(self, net):
+        return {"rel_l2": jnp.zeros(())}
+
+
+@dataclasses.dataclass(frozen=True)
+class NoisySpec(TaskSpec):
+    def build(self, signal):
+        return Noisy()
+
+    def describe(self):
+        return "generated"
+
+
+def test_lbfgs_holds_its_batch_and_adam_does_not():
+    def seen(optim):
+        _, looks = train_all(small_job("plain", task=NoisySpec(), optim=optim, steps=6, log_every=1, seeds=1))
+        return looks["seen"][:, 0]
+
+    held = seen(LBFGS(hold=3))
+    assert len(set(held[:3])) == len(set(held[3:])) == 1
+    assert held[0] != held[3]
+    assert len(set(seen(Adam()))) == 6
+
+
+def test_an_optimizer_is_chosen_by_name_and_keeps_the_schedule():
+    recipe = with_optimizer(SMALL, "soap")
+    assert recipe.optim == SOAP(lr=1e-2, decay_rate=0.9, decay_steps=100)
+    assert with_optimizer(SMALL, "lbfgs").optim == LBFGS()
+    assert with_optimizer(SMALL, "adam") == SMALL
+    with pytest.raises(ValueError, match="Did you mean 'soap'"):
+        with_optimizer(SMALL, "saop")
+
+
+def test_the_hashes_of_runs_with_adam_are_what_they_were():
+    recipe = find_recipe("regression-1d").recipe
+    saved = (Path(__file__).parents[1] / "results" / "regression-1d.json").read_text()
+    for name in ("plain", "rwf"):
+        assert Job(recipe, name, recipe).folder in saved
