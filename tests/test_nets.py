@@ -59,7 +59,7 @@ def test_depth_counts_the_hidden_layers(kind, depth, encoding):
         return kind.create(ENCODINGS[encoding](key, jnp.float32), 3, depth=depth, width=5, key=key, **settings)
 
     net = jax.eval_shape(create, jax.random.key(0))
-    features = {"identity": 2, "positional": 32, "gaussian": 16, "periodic": 3}[encoding]
+    features = {"identity": 2, "positional": 32, "gaussian": 16, "periodic": 3, "affine": 32}[encoding]
     assert [layer.weight.shape for layer in net.layers] == [(features, 5), *[(5, 5)] * (depth - 1)]
     assert net.output.weight.shape == (5, 3)
     if kind is nets.ModifiedMLP:

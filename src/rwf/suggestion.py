@@ -241,7 +241,8 @@ def _open_tree(model: Any) -> _Opened:
 
 
 def _open_nnx(model: Any) -> _Opened:
-    from flax import nnx  # the model is one of Flax's, so it is there
+    # The model is one of Flax's, so it is there.
+    from flax import nnx  # pyright: ignore[reportMissingImports]
 
     from rwf.interop.nnx import FactorizedKernel
 

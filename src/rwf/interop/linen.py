@@ -1,9 +1,12 @@
 """Random weight factorization of Flax Linen models: a Module, or the variables that it computes with.
 
-    model = rwf.factorize(CNN())                     # a Module: init, apply, TrainState and Optax as always
-    variables = model.init(key, x)                   # kernels are s and V
-    CNN().apply(rwf.fold(variables), x)              # plain variables, for the original Module
+model = rwf.factorize(CNN())                     # a Module: init, apply, TrainState and Optax as always
+variables = model.init(key, x)                   # kernels are s and V
+CNN().apply(rwf.fold(variables), x)              # plain variables, for the original Module
 """
+
+# Flax is optional: where it is absent, pyright knows nothing of it.
+# pyright: reportMissingImports=false
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +18,7 @@ from rwf.interop import variables as dictionaries
 from rwf.parametrize.factorized import Factorized, LogFactorized, Trains, random_factorization
 from rwf.parametrize.frozen import Frozen
 from rwf.parametrize.layer import Layer
-from rwf.parametrize.sites import Where, named_types
+from rwf.parametrize.sites import Where, is_chosen, named_types
 from rwf.parametrize.weight_norm import WeightNorm
 from rwf.tree import fold as fold_tree
 from rwf.tree import materialize
@@ -23,6 +26,7 @@ from rwf.tree import materialize
 try:
     import flax.linen as nn
     from flax import serialization
+    from flax.core import Scope
 except ImportError:
     raise missing_extra("flax", "flax", "A Flax Linen model") from None
 
@@ -93,7 +97,7 @@ def factorize(model: Any, *, key: jax.Array | None = None, **settings: Any) -> A
         return dictionaries.factorize(model, key=key, **settings)
     if key is not None:
         raise ValueError("A Module draws its scales in `init`, from the key for its parameters: leave `key` out.")
-    if model.parent is None and model.scope is not None:
+    if isinstance(model.parent, Scope):
         raise ValueError("This Module is bound to variables. Take it apart first: module, variables = model.unbind().")
     module = FactorizedModule(model, **settings)
     random_factorization(mean=module.mean, stddev=module.stddev, trains=module.trains)  # refused now, not in `init`
@@ -123,7 +127,9 @@ def _nothing_found(module: nn.Module, where: Where | None) -> str:
     )
 
 
-def _recorder(found: dict[str, tuple[Layer, tuple[int, ...]]], *, depth: int, where: Where | None) -> Callable[..., Any]:
+def _recorder(
+    found: dict[str, tuple[Layer, tuple[int, ...]]], *, depth: int, where: Where | None
+) -> Callable[..., Any]:
     """An interceptor that notes each layer that is called: where it is and how it keeps its kernel."""
 
     def record(function: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
@@ -131,7 +137,7 @@ def _recorder(found: dict[str, tuple[Layer, tuple[int, ...]]], *, depth: int, wh
         layer = _layer_of(module, where)
         if layer is not None and context.method_name == "__call__":
             path = ".".join(module.path[depth:])
-            if where is None or (isinstance(module, where) if named_types(where) else where(path, module)):
+            if is_chosen(where, path, module):
                 weight = module.get_variable("params", layer.weight)
                 dictionaries.refuse_box(path, weight)
                 found[f"params.{path}" if path else "params"] = layer, weight.shape
@@ -163,10 +169,12 @@ def _layer_of(module: Any, where: Where | None) -> Layer | None:
 def _register(kind: Any, arrays: tuple[str, ...], static: tuple[str, ...]) -> None:
     """Lets Flax's checkpoints (`to_bytes`, `from_state_dict`) hold a node."""
 
-    def read(node: Any, state: Mapping[str, Any]) -> Any:
-        missing = [name for name in arrays if name not in state]
-        if missing:
-            raise ValueError(f"This checkpoint has no {missing[0]!r} for a {kind.__name__}: it holds plain weights.")
+    def read(node: Any, state: Any) -> Any:
+        if not isinstance(state, Mapping) or set(state) != set(arrays):
+            raise ValueError(
+                f"A {kind.__name__} is read from {', '.join(arrays)}; this checkpoint holds something else there, such "
+                "as a plain weight. Read it into plain variables, and factorize those."
+            )
         values = {name: serialization.from_state_dict(getattr(node, name), state[name]) for name in arrays}
         return kind(**values, **{name: getattr(node, name) for name in static})
 

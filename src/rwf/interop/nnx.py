@@ -1,9 +1,12 @@
 """Random weight factorization of Flax NNX modules, in place or as a copy.
 
-    model = rwf.factorize(model, key=key)                     # in place, a layer at a time
-    optimizer = nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param)   # made after: it sees s and V
-    model = rwf.fold(model)                                   # plain kernels again, for good
+model = rwf.factorize(model, key=key)                     # in place, a layer at a time
+optimizer = nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param)   # made after: it sees s and V
+model = rwf.fold(model)                                   # plain kernels again, for good
 """
+
+# Flax is optional: where it is absent, pyright knows nothing of it.
+# pyright: reportMissingImports=false
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
@@ -17,7 +20,7 @@ from rwf.parametrize.factorized import Factorized, LogFactorized, Trains, random
 from rwf.parametrize.frozen import Frozen
 from rwf.parametrize.layer import Layer
 from rwf.parametrize.node import Node
-from rwf.parametrize.sites import Where, named_types
+from rwf.parametrize.sites import Where, is_chosen, named_types
 
 try:
     from flax import nnx
@@ -41,7 +44,7 @@ class FactorizedKernel(nnx.Module):
 
     def __init__(self, kernel: nnx.Variable, node: Node) -> None:
         kind = type(kernel)
-        self.direction = kernel.replace(node.direction)  # the metadata, too: V has the shape of W
+        self.direction: Any = kernel.replace(node.direction)  # the metadata, too: V has the shape of W
         if isinstance(node, LogFactorized):
             self.log_scale = kind(node.log_scale)
         else:
@@ -175,7 +178,7 @@ def _sites(model: Any, where: Where | None) -> list[_Site]:
     for path, module in modules:
         layer = _layer_of(module, where)
         name = ".".join(map(str, path))
-        if layer is None or (where is not None and not _chosen(where, name, module)):
+        if layer is None or not is_chosen(where, name, module):
             continue
         if any(path[: len(owner)] == owner for owner in owners):
             raise ValueError(
@@ -212,10 +215,6 @@ def _merge_tied(model: Any, sites: dict[tuple[Any, ...], _Site]) -> list[_Site]:
         for path in chosen[1:]:
             first.holders.extend(sites.pop(path).holders)
     return list(sites.values())
-
-
-def _chosen(where: Where, path: str, module: Any) -> Any:
-    return isinstance(module, where) if isinstance(where, type | tuple) else where(path, module)
 
 
 def _layer_of(module: Any, where: Where | None) -> Layer | None:

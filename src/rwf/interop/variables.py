@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from rwf.parametrize.factorized import Trains, random_factorization
 from rwf.parametrize.layer import Layer
 from rwf.parametrize.node import Node
-from rwf.parametrize.sites import Site, Where, named_types, replace_weights
+from rwf.parametrize.sites import Site, Where, is_chosen, named_types, replace_weights
 
 _PROJECTIONS = ("query", "key", "value")
 
@@ -54,7 +54,7 @@ def factorize(
     frozen = hasattr(variables, "unfreeze")  # Flax's FrozenDict: it makes new dictionaries when it is read
     plain = variables.unfreeze() if frozen else variables
     if layers is None:
-        chosen = [(path, holder) for path, holder in kernel_holders(plain) if where is None or where(path, holder)]
+        chosen = [(path, holder) for path, holder in kernel_holders(plain) if is_chosen(where, path, holder)]
         found = {id(holder): layer_at(path, holder, axis) for path, holder in chosen}
     else:
         holders = {path: functools.reduce(lambda tree, name: tree[name], path.split("."), plain) for path in layers}
@@ -121,8 +121,8 @@ def refuse_box(path: str, kernel: Any) -> None:
     """Refuses a parameter that Flax keeps in a box, with the names of its axes for partitioning."""
     if hasattr(type(kernel), "unbox"):
         raise TypeError(
-            f"The kernel at {path!r} is in a box ({type(kernel).__name__}), whose names do not fit its factors. Take it "
-            "out first: flax.linen.meta.unbox(variables), or a Module without nn.with_partitioning."
+            f"The kernel at {path!r} is in a box ({type(kernel).__name__}), whose names do not fit its factors. Take "
+            "it out first: flax.linen.meta.unbox(variables), or a Module without nn.with_partitioning."
         )
 
 

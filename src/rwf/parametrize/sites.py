@@ -57,6 +57,13 @@ def named_types(where: Where | None) -> tuple[type, ...]:
     return where if isinstance(where, tuple) else (where,) if isinstance(where, type) else ()
 
 
+def is_chosen(where: Where | None, path: str, layer: Any) -> bool:
+    """Whether `where` chooses a layer, by its type or by a function of path and layer; None chooses all."""
+    if where is None:
+        return True
+    return isinstance(layer, where) if isinstance(where, type | tuple) else bool(where(path, layer))
+
+
 def replace_weights(
     model: Tree,
     build: Callable[[Site], Node],
@@ -136,7 +143,7 @@ def replace_sites(
         if site and (_is_elsewhere(site.weight) or (where is None and isinstance(site.weight, Frozen))):
             continue  # a tied layer gets its weight from its partner; a frozen weight is left alone
         paths.append(name)
-        if where is not None and not _chosen(where, name, value):
+        if not is_chosen(where, name, value.layer if isinstance(value, Adaptive) else value):
             continue
         if owns(value):
             raise ValueError(
@@ -162,12 +169,6 @@ def replace_sites(
     for order, site in enumerate(sites):
         values[site.index] = build(replace(site, index=order))
     return jax.tree_util.tree_unflatten(treedef, values)
-
-
-def _chosen(where: Where, path: str, value: Any) -> Any:
-    if isinstance(where, type | tuple):
-        return isinstance(value.layer if isinstance(value, Adaptive) else value, where)
-    return where(path, value)
 
 
 def _is_elsewhere(weight: Any) -> bool:

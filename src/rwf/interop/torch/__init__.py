@@ -18,7 +18,7 @@ except ImportError:
     raise missing_extra("torch", "torch", "rwf.interop.torch") from None
 
 from rwf.interop.torch.factors import from_named, is_parametrized, named_factors, to_named
-from rwf.interop.torch.optimize import check_optimizer, parameter_groups, squared_norm
+from rwf.interop.torch.optimize import check_optimizer, parameter_groups, penalty
 from rwf.interop.torch.retired import RetiredParameterError
 from rwf.interop.torch.verbs import adapt, factorize, fold, normalize, reparametrize
 
@@ -33,7 +33,7 @@ __all__ = [
     "named_factors",
     "normalize",
     "parameter_groups",
+    "penalty",
     "reparametrize",
-    "squared_norm",
     "to_named",
 ]

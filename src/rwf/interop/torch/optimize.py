@@ -4,11 +4,12 @@
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from rwf.errors import choose
 from rwf.interop.torch.retired import RetiredParameterError, describe, is_retired
 from rwf.interop.torch.sites import parametrized
 
@@ -29,16 +30,29 @@ def parameter_groups(model: nn.Module, *, weight_decay: float, biases: bool = Fa
     return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
 
 
-def squared_norm(model: nn.Module) -> Tensor:
-    """The sum of squares of all parametrized weights W, to add to a loss: an L2 penalty on W, not on its factors.
+def penalty(model: nn.Module, on: Literal["weight", "direction"] = "weight") -> Tensor:
+    """Half the sum of squares of all weights, or of their directions; scales are constants in its gradient.
 
-    With Adam or SGD, `weight_decay` adds V to the gradient of V, which is decay of V and not of W. Give the groups
-    a decay of zero and add `0.5 * weight_decay * squared_norm(model)` instead.
+    For a penalty in the loss, where the two differ. The `weight_decay` of Adam and SGD is such a penalty too, on V:
+    with them give the groups a decay of zero and add `weight_decay * penalty(model)` to the loss for one on W.
     """
-    squares = [chain().square().sum() for _, _, _, chain in parametrized(model) if not chain[0].bias]
+    choose(on, ("weight", "direction"), "what the penalty is on")
+    squares, ours = [], {id(tensor) for tensor, _ in _factors(model)}
+    for _, _, _, chain in parametrized(model):
+        node = chain[0]
+        if node.bias:
+            continue
+        factors = [getattr(chain, f"original{index}") for index in range(chain.ntensors)]
+        if on == "direction":
+            squares.append(factors[0])
+        elif node.decayed == "scale":  # weight normalization: the norm of the weight is g
+            squares.append(factors[1])
+        else:
+            squares.append(node(factors[0], *(factor.detach() for factor in factors[1:])))
+    squares += [p for p in model.parameters() if p.ndim > 1 and id(p) not in ours]
     if not squares:
-        raise ValueError("The model holds no parametrized weight: factorize it first, or sum over its parameters.")
-    return torch.stack(squares).sum()
+        raise ValueError(f"{type(model).__name__} holds no weights to penalize.")
+    return 0.5 * torch.stack([tensor.square().sum() for tensor in squares]).sum()
 
 
 def check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:

@@ -121,18 +121,24 @@ def fold(model: Model) -> Model:
     more use; make a new one if training goes on.
     """
     refuse_wrapped(model)
-    found = list(parametrized(model))
-    for path, _, name, chain in found:
-        if len(chain) > 1:
-            others = [type(link).__name__ for link in chain if not isinstance(link, Parametrization)]
+    for place in _folding_order(model):
+        _fold_site(*place)
+    return model
+
+
+def _folding_order(model: nn.Module) -> list[tuple[str, nn.Module, str]]:
+    """What is to be folded, all of it checked: label, module, name. Holds no factors: each layer lets go of its own."""
+    weights, biases = [], []
+    for path, module, name, chain in parametrized(model):
+        label = f"{path}.{name}".lstrip(".")
+        others = [type(link).__name__ for link in chain if not isinstance(link, Parametrization)]
+        if others:
             raise ValueError(
-                f"{f'{path}.{name}'.lstrip('.')!r} has other parametrizations on top of ours ({', '.join(others)}). "
+                f"{label!r} has other parametrizations on top of ours ({', '.join(others)}). "
                 "Remove them first: torch.nn.utils.parametrize.remove_parametrizations."
             )
-    # Biases first: the slopes that they need go with the weight.
-    for path, module, name, chain in sorted(found, key=lambda site: not site[3][0].bias):
-        _fold_site(f"{path}.{name}".lstrip("."), module, name, chain)
-    return model
+        (biases if chain[0].bias else weights).append((label, module, name))
+    return biases + weights  # the slopes that a bias needs go with its weight
 
 
 def _draw(site: Site, generator: torch.Generator, mean: float, stddev: float) -> Tensor:
@@ -207,7 +213,9 @@ def _register(site: Site, node: Parametrization, start: tuple[Tensor, ...], verb
     retire(old, site.label, verb)
 
 
-def _fold_site(label: str, module: nn.Module, name: str, chain: Any) -> None:
+def _fold_site(label: str, module: nn.Module, name: str) -> None:
+    chains: Any = module.parametrizations
+    chain = chains[name]
     originals = [getattr(chain, f"original{index}") for index in range(chain.ntensors)]
     order, kept = chain[0].order, dict(vars(originals[0]))
     _own_class(module)
