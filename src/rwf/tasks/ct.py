@@ -130,7 +130,7 @@ _SHEPP = Recipe(
     log_every=100,
     seeds=1,
     signals=tuple(range(PICTURES)),
-    precision="float16",  # docs/speed.md
+    precision="float16",  # docs/images.md
 )
 _BRAIN = replace(_SHEPP, name="ct/brain/none", case="ct/brain", task=Projections("brain", angles=40))
 

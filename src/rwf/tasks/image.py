@@ -124,7 +124,7 @@ _NATURAL = Recipe(
     log_every=100,
     seeds=1,
     signals=tuple(range(16)),
-    precision="float16",  # docs/speed.md: 18 times the paper's speed, and the mean PSNR of 16 images within 0.05 dB
+    precision="float16",  # docs/images.md
 )
 _TEXT = replace(
     _NATURAL,
