@@ -28,6 +28,7 @@ rwf: random weight factorization for coordinate networks
   rwf reproduce CASE [options]   every run behind the paper's tables and figures of one case
   rwf report RUNS... [options]   tables, comparisons and figures of run folders and of results/
   rwf save RUNS... [options]     write results/ from complete runs of full recipes
+  rwf turntable RUN [options]    a film around a scene that a run has learnt
 
 RECIPE is a name that `rwf list` prints, or a .py file of your own.
 `rwf VERB --help` tells the options of a verb. Start with: rwf run regression-1d --quick
@@ -232,6 +233,13 @@ def save(words: list[str]) -> int:
     return 0
 
 
+def turntable(words: list[str]) -> int:
+    """`rwf turntable RUN [options]`"""
+    from rwf.report.turntable import main as film
+
+    return film(words)
+
+
 VERBS: dict[str, Callable[[list[str]], int]] = {
     "list": list_recipes,
     "show": show_recipe,
@@ -239,6 +247,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "reproduce": reproduce,
     "report": report,
     "save": save,
+    "turntable": turntable,
 }
 
 Options = TypeVar("Options")

@@ -31,7 +31,11 @@ def numpy_function(model: Any, *examples: Any, batched: bool = True) -> Callable
     **Arguments:** `examples`: arrays as the model is called with, points along the first axis, whose length is free;
     `batched=False` for a JAX model of one point, such as Equinox's own.
     """
-    program = program_of(model, *examples, batched=batched)
+    return run_program(program_of(model, *examples, batched=batched))
+
+
+def run_program(program: Program) -> Callable[..., Any]:
+    """The function that a program's code defines."""
     names: dict[str, Any] = {"weights": dict(program.constants)}
     exec(compile(source(program, load=""), "<exported by rwf>", "exec"), names)
     return names["net"]

@@ -82,11 +82,12 @@ def to_onnx(program: Program) -> bytes:
 def _reference(model: Any, examples: tuple[Any, ...], batched: bool) -> list[np.ndarray]:
     """What the source model itself computes."""
     import jax
+    import jax.numpy as jnp
 
     from rwf.tree import materialize
 
     net = materialize(model)
-    return _outputs((net if batched else jax.vmap(net))(*examples))
+    return _outputs((net if batched else jax.vmap(net))(*map(jnp.asarray, examples)))
 
 
 def _outputs(values: Any) -> list[np.ndarray]:

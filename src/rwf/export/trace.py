@@ -1,63 +1,16 @@
 """From a JAX model to a small program, by way of its jaxpr: any net that computes with common operations."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 import equinox as eqx
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
 
-from rwf.export.program import Builder, Dim, Number, Operand, Program, Shape, UnsupportedError, Value, refuse_narrow
+from rwf.export.jaxpr import Known, Stretched, Walker, shape_of
+from rwf.export.program import Dim, Number, Program, Shape, UnsupportedError, Value, refuse_narrow
 from rwf.tensors import names_of
 from rwf.tree import fold, materialize
-
-# Elementwise primitives by the NumPy name of what they compute.
-_ELEMENTWISE = {
-    **{name: name for name in ("exp", "log", "log1p", "expm1", "tanh", "sin", "cos", "tan", "sqrt", "sign", "floor")},
-    **{name: name for name in ("sinh", "cosh", "ceil", "exp2", "square", "erf", "erfc")},
-    "abs": "absolute",
-    "add": "add",
-    "add_any": "add",
-    "and": "logical_and",
-    "div": "divide",
-    "eq": "equal",
-    "ge": "greater_equal",
-    "gt": "greater",
-    "le": "less_equal",
-    "logistic": "sigmoid",
-    "lt": "less",
-    "max": "maximum",
-    "min": "minimum",
-    "mul": "multiply",
-    "ne": "not_equal",
-    "neg": "negative",
-    "not": "logical_not",
-    "or": "logical_or",
-    "pow": "power",
-    "sub": "subtract",
-}
-_REDUCTIONS = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min"}
-_CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # where primitives that call keep what they call
-_PASS = ("copy", "copy_p", "stop_gradient", "optimization_barrier")
-
-
-@dataclass(frozen=True)
-class _Known:
-    """An array whose values are known now."""
-
-    array: np.ndarray
-    name: str
-
-
-@dataclass(frozen=True)
-class _Stretched:
-    """An array that is to be broadcast; most operations that use it do that themselves."""
-
-    operand: Operand
-    shape: Shape
-    dtype: np.dtype
 
 
 def trace(model: Any, *examples: Any, batched: bool = True) -> Program:
@@ -74,13 +27,21 @@ def trace(model: Any, *examples: Any, batched: bool = True) -> Program:
         net: Callable[..., Any] = eqx.combine(arrays, static)
         return net(*xs) if batched else jax.vmap(net)(*xs)
 
-    jaxpr = jax.make_jaxpr(call)(arrays, *_specs(examples))
+    try:
+        jaxpr = jax.make_jaxpr(call)(arrays, *_specs(examples))
+    except TypeError as error:
+        if "_DimExpr" not in str(error):
+            raise
+        raise UnsupportedError(
+            "The model asks for the number of points as an integer, which is free in an export. In its code write "
+            "`x.shape[0]` where it says `len(x)`."
+        ) from error
     tracer = _Tracer()
     inputs = tuple(
-        Value("x" if len(examples) == 1 else f"x{i}", _shape(var.aval), np.dtype(var.aval.dtype))  # pyright: ignore[reportAttributeAccessIssue]
+        Value("x" if len(examples) == 1 else f"x{i}", shape_of(var.aval), np.dtype(var.aval.dtype))  # pyright: ignore[reportAttributeAccessIssue]
         for i, var in enumerate(jaxpr.jaxpr.invars[len(named) :])
     )
-    known = [_Known(array, name) for name, array in named.items()]
+    known = [Known(array, name) for name, array in named.items()]
     results = tracer.run(jaxpr, [*known, *inputs])
     outputs = tuple(tracer.whole(result) for result in results)
     return tracer.builder.program(inputs, outputs)
@@ -95,98 +56,17 @@ def _specs(examples: tuple[Any, ...]) -> list[jax.ShapeDtypeStruct]:
     return [jax.ShapeDtypeStruct((names[a.shape[0]], *a.shape[1:]), a.dtype) for a in arrays]
 
 
-def _shape(aval: Any) -> Shape:
-    return tuple(dim if isinstance(dim, int) else str(dim) for dim in aval.shape)
-
-
-class _Tracer:
-    def __init__(self) -> None:
-        self.builder = Builder()
-
-    def run(self, closed: ClosedJaxpr, arguments: list[Any]) -> list[Any]:
-        """The values of a jaxpr's outputs, given those of its inputs."""
-        jaxpr, values = closed.jaxpr, {}
-        constants = [_Known(np.asarray(array), f"constant{i}") for i, array in enumerate(closed.consts)]
-        values.update(zip(jaxpr.constvars, constants, strict=True))
-        values.update(zip(jaxpr.invars, arguments, strict=True))
-
-        def read(atom: Any) -> Any:
-            if isinstance(atom, Literal):
-                return _Known(np.asarray(atom.val, atom.aval.dtype), "constant")  # pyright: ignore[reportAttributeAccessIssue]
-            return values[atom]
-
-        for equation in jaxpr.eqns:
-            found = self.equation(equation, [read(atom) for atom in equation.invars])
-            values.update(zip(equation.outvars, found, strict=True))
-        return [read(atom) for atom in jaxpr.outvars]
-
-    def equation(self, equation: Any, inputs: list[Any]) -> list[Any]:
-        name, params, avals = equation.primitive.name, equation.params, [var.aval for var in equation.outvars]
-        inner = next((params[key] for key in _CALLS if key in params), None)
-        if inner is not None:
-            closed = inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, [])
-            return self.run(closed, inputs)
-        if name in _PASS:
-            return inputs
-        static = all(isinstance(dim, int) for aval in avals for dim in aval.shape)
-        if static and all(isinstance(value, _Known) for value in inputs):
-            return self.compute(equation, inputs)
-        if name in _ELEMENTWISE:
-            return [self.elementwise(_ELEMENTWISE[name], inputs, avals[0])]
-        method = getattr(self, f"on_{name}", None)
-        if method is None and name not in _REDUCTIONS:
-            raise UnsupportedError(
-                f"The model uses {name!r}, which the exports to NumPy and ONNX do not know. Export its weights with "
-                "save_weights, and write the function by hand."
-            )
-        if method is None:
-            options = {"axis": tuple(params["axes"])}
-            return [self.add(_REDUCTIONS[name], [self.whole(inputs[0])], avals[0], **options)]
-        return method(inputs, params, avals)
-
-    def compute(self, equation: Any, inputs: list[_Known]) -> list[_Known]:
-        """What depends on no input is computed now, by JAX."""
-        outputs = equation.primitive.bind(*(value.array for value in inputs), **equation.params)
-        outputs = outputs if equation.primitive.multiple_results else [outputs]
-        named = [value.name for value in inputs if not value.name.startswith("constant")]
-        return [_Known(np.asarray(output), named[0] if named else "constant") for output in outputs]
-
-    def add(self, op: str, inputs: list[Operand], aval: Any, **options: Any) -> Value:
-        return self.builder.step(op, tuple(inputs), _shape(aval), aval.dtype, **options)
-
-    def operand(self, value: Any) -> Operand:
-        """As the operand of an elementwise operation, which broadcasts by itself."""
-        if isinstance(value, _Known):
-            return self.builder.constant(value.array, value.name)
-        return value.operand if isinstance(value, _Stretched) else value
-
-    def whole(self, value: Any) -> Value:
-        """As an array of its full shape."""
-        operand = self.operand(value)
-        if isinstance(value, _Stretched):
-            return self.builder.step("broadcast_to", (operand,), value.shape, value.dtype)
-        if isinstance(operand, Number):
-            return self.builder.step("broadcast_to", (operand,), (), operand.dtype)
-        return operand
-
-    def elementwise(self, op: str, inputs: list[Any], aval: Any, **options: Any) -> Value:
-        shape = _shape(aval)
-        operands = [self.operand(value) for value in inputs]
-        if not any(isinstance(operand, Value) and operand.shape == shape for operand in operands):
-            operands[0] = self.whole(inputs[0])
-        return self.add(op, operands, aval, **options)
-
-    # --- One method a primitive ---
-
+@final
+class _Tracer(Walker):
     def on_integer_pow(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
         if params["y"] == 2:
             return [self.elementwise("square", inputs, avals[0])]
-        power = _Known(np.asarray(params["y"], avals[0].dtype), "power")
+        power = Known(np.asarray(params["y"], avals[0].dtype), "power")
         return [self.elementwise("power", [*inputs, power], avals[0])]
 
     def on_rsqrt(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
         root = self.elementwise("sqrt", inputs, avals[0])
-        return [self.elementwise("divide", [_Known(np.ones((), avals[0].dtype), "one"), root], avals[0])]
+        return [self.elementwise("divide", [Known(np.ones((), avals[0].dtype), "one"), root], avals[0])]
 
     def on_select_n(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
         if len(inputs) != 3 or inputs[0] is None:
@@ -206,21 +86,21 @@ class _Tracer:
         return [self.add("astype", [self.whole(inputs[0])], avals[0], dtype=np.dtype(avals[0].dtype))]
 
     def on_broadcast_in_dim(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
-        shape, placed = _shape(avals[0]), tuple(params["broadcast_dimensions"])
+        shape, placed = shape_of(avals[0]), tuple(params["broadcast_dimensions"])
         operand, rank = self.operand(inputs[0]), len(shape)
-        if isinstance(inputs[0], _Stretched) and not isinstance(operand, Number):
+        if isinstance(inputs[0], Stretched) and not isinstance(operand, Number):
             operand = self.whole(inputs[0])
         if isinstance(operand, Number):
-            return [_Stretched(operand, shape, operand.dtype)]
+            return [Stretched(operand, shape, operand.dtype)]
         if placed != tuple(range(rank - len(placed), rank)):  # NumPy would align them otherwise
             full: list[Dim] = [1] * rank
             for axis, dim in zip(placed, operand.shape, strict=True):
                 full[axis] = dim
             operand = self._reshape(inputs[0], operand, tuple(full))
-        return [operand if operand.shape == shape else _Stretched(operand, shape, operand.dtype)]
+        return [operand if operand.shape == shape else Stretched(operand, shape, operand.dtype)]
 
     def _reshape(self, value: Any, operand: Value, shape: Shape) -> Value:
-        if isinstance(value, _Known):
+        if isinstance(value, Known):
             constant = self.builder.constant(value.array.reshape([int(dim) for dim in shape]), value.name)
             assert isinstance(constant, Value)
             return constant
@@ -228,7 +108,7 @@ class _Tracer:
 
     def on_reshape(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
         value = self.whole(inputs[0])
-        return [value if value.shape == _shape(avals[0]) else self.add("reshape", [value], avals[0])]
+        return [value if value.shape == shape_of(avals[0]) else self.add("reshape", [value], avals[0])]
 
     on_squeeze = on_reshape
     on_expand_dims = on_reshape
@@ -276,7 +156,7 @@ class _Tracer:
         """Indexing with numbers: a slice, or with a list of them along one axis."""
         value, indices, numbers = self.whole(inputs[0]), inputs[1], params["dimension_numbers"]
         axes = tuple(numbers.start_index_map)
-        if not isinstance(indices, _Known) or numbers.operand_batching_dims:
+        if not isinstance(indices, Known) or numbers.operand_batching_dims:
             raise UnsupportedError("The model looks up values by index, which the exports do not know.")
         sizes, index = params["slice_sizes"], indices.array
         if index.ndim == 1:
@@ -292,7 +172,7 @@ class _Tracer:
 
     def on_split(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
         value, axis, start, parts = self.whole(inputs[0]), params["axis"], 0, []
-        for size, aval in zip(params["sizes"], avals, strict=True):
+        for size, aval in zip(map(int, params["sizes"]), avals, strict=True):
             parts.append(self.add("slice", [value], aval, cuts=((axis, start, start + size, 1),)))
             start += size
         return parts

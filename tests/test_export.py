@@ -1,0 +1,299 @@
+"""Exports: what leaves the library computes what the model computes."""
+
+import importlib.util
+import runpy
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import rwf
+from helpers import ENCODINGS, NETS, NODES, apply, as_dtype, distance, make_net, points, precision, trained
+from pages import ROOT
+from rwf.export import load_weights, named_weights, numpy_function, save_weights, write_numpy, write_onnx
+from rwf.export.numpy_code import run_program
+from rwf.export.onnx_graph import to_onnx
+from rwf.export.program import UnsupportedError
+from rwf.export.source import program_of
+
+KEY = jax.random.key(3)
+CASES = [*(("mlp", encoding) for encoding in ENCODINGS), *((net, "identity") for net in NETS if net != "mlp")]
+HAS_ONNX = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime"))
+has_onnx = pytest.mark.skipif(not HAS_ONNX, reason="onnx or onnxruntime is not installed (the extra rwf[onnx])")
+
+
+def run_onnx(path, *inputs):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [value.name for value in session.get_inputs()]
+    return session.run(None, dict(zip(names, map(np.asarray, inputs), strict=True)))[0]
+
+
+# ------------------------------------------------------------------------- NumPy
+
+
+@pytest.mark.parametrize(("net", "encoding"), CASES)
+def test_a_net_as_numpy_computes_the_same_for_any_number_of_points(net, encoding):
+    model = rwf.factorize(trained(make_net(net, encoding), size=0.1), key=KEY)
+    function = numpy_function(model, points(1))
+    result = function(np.asarray(points(7)))
+    assert result.dtype == np.float32
+    assert distance(result, apply(model, points(7))) < 3e-6
+    assert distance(function(np.asarray(points(7)[:2])), result[:2]) < 3e-6
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_any_parametrization_is_folded_into_numpy(name):
+    model = trained(NODES[name](make_net(), KEY), size=0.1)
+    assert distance(numpy_function(model, points())(np.asarray(points())), apply(model, points())) < 3e-6
+
+
+@pytest.mark.parametrize("activation", rwf.nets.ACTIVATIONS)
+def test_any_activation_is_exported_without_overflow(activation, tmp_path):
+    sigma = rwf.nets.activation(activation)
+    net = rwf.nets.MLP.create(rwf.encode.Identity(2), 3, depth=1, width=8, activation=sigma, key=KEY)
+    x = jnp.concatenate([points(5), 200 * points(5) - 100])
+    program, expected = program_of(net, x), apply(net, x)
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        result = run_program(program)(np.asarray(x))
+    assert distance(result, expected) < 3e-6
+    if HAS_ONNX:
+        (tmp_path / "net.onnx").write_bytes(to_onnx(program))
+        assert distance(run_onnx(tmp_path / "net.onnx", x), expected) < 1e-5
+
+
+def test_the_code_is_readable_and_needs_numpy_alone(tmp_path, monkeypatch):
+    model = rwf.factorize(make_net("siren", "gaussian"), key=KEY)
+    path = write_numpy(model, tmp_path / "net.py", points())
+    text = path.read_text()
+    assert '@ weights["layers.0.weight"]\n' in text
+    assert '+ weights["output.bias"]\n' in text
+    assert "x: float32 (n, 2). Returns float32 (n, 3)." in text
+    for package in ("jax", "rwf", "equinox", "torch"):
+        monkeypatch.setitem(sys.modules, package, None)  # an import of it would fail
+    net = runpy.run_path(str(path))["net"]
+    monkeypatch.undo()
+    assert distance(net(np.asarray(points())), apply(model, points())) < 3e-6
+
+
+def test_float64_stays_float64():
+    with precision(jnp.float64):
+        model = as_dtype(make_net("mlp", "positional"), jnp.float64)
+        x = points(dtype=jnp.float64)
+        result = numpy_function(model, x)(np.asarray(x))
+        assert result.dtype == np.float64
+        assert distance(result, apply(model, x)) < 1e-13
+
+
+def test_a_model_of_one_point_is_mapped_over_points():
+    model = eqx.nn.MLP(2, 3, 8, 2, key=KEY)
+    function = numpy_function(rwf.factorize(model, key=KEY), points(), batched=False)
+    assert distance(function(np.asarray(points())), jax.vmap(model)(points())) < 3e-6
+
+
+class TwoInputs(eqx.Module):
+    """A branch and a trunk, with an inner product: the shape of an operator network."""
+
+    branch: rwf.nets.Dense
+    trunk: rwf.nets.Dense
+
+    def __call__(self, u, y):
+        features = jax.nn.gelu(self.branch(u), approximate=False)
+        total = jnp.sum(features * jnp.where(self.trunk(y) > 0, self.trunk(y), 0.1), axis=-1, keepdims=True)
+        return jnp.clip(jnp.concatenate([total, jnp.einsum("nk,nk->n", features, features)[:, None]], -1), -1, 1)
+
+
+@pytest.fixture(scope="module")
+def operator():
+    keys = jax.random.split(KEY)
+    return TwoInputs(rwf.nets.glorot(4, 8, key=keys[0]), rwf.nets.glorot(2, 8, key=keys[1]))
+
+
+def test_models_of_several_inputs_are_exported(operator):
+    u, y = jax.random.normal(KEY, (5, 4)), points(5)
+    function = numpy_function(operator, u, y)
+    assert distance(function(np.asarray(u), np.asarray(y)), operator(u, y)) < 3e-6
+
+
+def test_constants_are_broadcast_where_nothing_else_does_it():
+    def net(x):
+        return jnp.concatenate([x, 2.0 + jnp.broadcast_to(jnp.arange(3.0), (x.shape[0], 3)), jnp.ones_like(x)], -1)
+
+    assert distance(numpy_function(net, points(2))(np.asarray(points())), net(points())) == 0
+
+
+def test_what_is_unknown_is_named():
+    with pytest.raises(UnsupportedError, match="uses 'sort', which the exports to NumPy and ONNX do not know"):
+        numpy_function(jnp.sort, points())
+    with pytest.raises(UnsupportedError, match="uses 'scan'"):
+        numpy_function(lambda x: jax.lax.scan(lambda a, _: (2 * a, None), x, None, 3)[0], points())
+    with pytest.raises(UnsupportedError, match=r"write `x.shape\[0\]` where it says `len\(x\)`"):
+        numpy_function(lambda x: x.reshape(len(x), -1), points())
+    with pytest.raises(TypeError, match=r"'layers.0.weight' is bfloat16; export a model in float32"):
+        numpy_function(as_dtype(make_net(), jnp.bfloat16), points(dtype=jnp.bfloat16))
+    with pytest.raises(TypeError, match="Pass an example of each input"):
+        numpy_function(make_net())
+
+
+def test_numpy_code_goes_into_a_python_file(tmp_path):
+    with pytest.raises(ValueError, match=r"is none. Try .*net.py"):
+        write_numpy(make_net(), tmp_path / "net.npz", points())
+
+
+# ------------------------------------------------------------------------- ONNX
+
+
+@has_onnx
+@pytest.mark.parametrize(("net", "encoding"), CASES)
+def test_onnxruntime_computes_the_same_for_any_number_of_points(net, encoding, tmp_path):
+    model = rwf.factorize(trained(make_net(net, encoding), size=0.1), key=KEY)
+    path = write_onnx(model, tmp_path / "net.onnx", points(3))
+    assert distance(run_onnx(path, points(7)), apply(model, points(7))) < 1e-5
+
+
+@has_onnx
+def test_models_of_several_inputs_have_onnx_graphs(operator, tmp_path):
+    u, y = jax.random.normal(KEY, (5, 4)), points(5)
+    path = write_onnx(operator, tmp_path / "net.onnx", u, y)
+    assert distance(run_onnx(path, u[:2], y[:2]), operator(u[:2], y[:2])) < 1e-5
+    model = eqx.nn.MLP(2, 3, 8, 2, key=KEY)
+    write_onnx(model, tmp_path / "mlp.onnx", points(), batched=False)
+
+
+@has_onnx
+def test_a_graph_that_computes_something_else_is_not_written(tmp_path, monkeypatch):
+    from rwf.export import onnx_graph
+
+    monkeypatch.setitem(onnx_graph._OPERATORS, "tanh", "Sigmoid")
+    with pytest.raises(ValueError, match=r"Output 0 of the ONNX graph is off by .*nothing was written"):
+        write_onnx(make_net(), tmp_path / "net.onnx", points())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"needs onnx, .*pip install 'rwf\[onnx\]'"):
+        write_onnx(make_net(), tmp_path / "net.onnx", points())
+
+
+# ------------------------------------------------------------------------- safetensors
+
+
+@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("name", ["plain", *NODES])
+def test_weights_come_back_from_a_file(name, net, tmp_path):
+    build = NODES.get(name, lambda model, key: model)
+    model = trained(build(make_net(net, "gaussian"), KEY), size=0.1)
+    path = save_weights(model, tmp_path / "weights.safetensors", metadata={"note": "a test"})
+    fresh = build(make_net(net, "gaussian", seed=4), jax.random.key(8))
+    loaded = load_weights(fresh, path)
+    assert jax.tree.structure(loaded) == jax.tree.structure(model)
+    assert eqx.tree_equal(loaded, model)
+
+
+def test_names_and_layout_are_those_that_are_documented(tmp_path):
+    model = rwf.factorize(make_net("siren", "gaussian"), key=KEY)
+    named = load_file(save_weights(model, tmp_path / "weights.safetensors"))
+    layers = ["layers.0", "layers.1", "layers.2", "output"]
+    factors = [f"{layer}.{end}" for layer in layers for end in ("weight.direction", "weight.scale", "bias")]
+    assert sorted(named) == sorted([*factors, "encode.frequencies", "omega"])
+    assert named["layers.0.weight.direction"].shape == (16, 16)
+    assert named["output.weight.direction"].shape == (3, 16)  # (out, in), as PyTorch has it
+    np.testing.assert_array_equal(named["output.weight.direction"].T, model.output.weight.direction)
+    assert named["omega"].shape == ()
+    folded = named_weights(rwf.fold(model))
+    assert folded["output.weight"].shape == (3, 16)
+    slopes = named_weights(rwf.adapt(make_net()))
+    assert "layers.0.scale" in slopes
+    assert slopes["layers.0.weight"].shape == (16, 2)
+
+
+def test_equinox_layers_have_the_names_and_shapes_of_pytorch(tmp_path):
+    keys = jax.random.split(KEY)
+    model = [eqx.nn.Conv2d(2, 4, 3, key=keys[0]), eqx.nn.Linear(4, 3, key=keys[1])]
+    model = rwf.factorize(model, key=KEY)
+    path = save_weights(model, tmp_path / "weights.safetensors")
+    named = load_file(path)
+    assert {name: array.shape for name, array in named.items()} == {
+        "0.weight.direction": (4, 2, 3, 3),
+        "0.weight.scale": (4,),
+        "0.bias": (4,),
+        "1.weight.direction": (3, 4),
+        "1.weight.scale": (3,),
+        "1.bias": (3,),
+    }
+    assert eqx.tree_equal(load_weights(model, path), model)
+
+
+def test_a_file_of_another_model_is_refused(tmp_path):
+    path = save_weights(make_net("mlp"), tmp_path / "weights.safetensors")
+    with pytest.raises(ValueError, match=r"names of the arrays differ: missing \['encode.frequencies"):
+        load_weights(make_net("mlp", "gaussian"), path)
+    with pytest.raises(ValueError, match="names of the arrays differ"):
+        load_weights(rwf.factorize(make_net("mlp"), key=KEY), path)
+    with pytest.raises(ValueError, match=r"layers.0.weight should be float32\[32, 16\] and is float32\[2, 16\]"):
+        load_weights(make_net("mlp", "positional"), save_weights(make_net("mlp"), path), rename={})
+
+
+def test_the_page_shows_a_script_that_runs(capsys):
+    script = ROOT / "examples" / "export_model.py"
+    assert f"```python\n{script.read_text()}```" in (ROOT / "docs" / "interop" / "export.md").read_text()
+    runpy.run_path(str(script), run_name="__main__")
+    differences = [
+        float(line.split("differ by ")[1]) for line in capsys.readouterr().out.splitlines() if "differ" in line
+    ]
+    assert len(differences) == 2
+    assert max(differences) < 1e-5
+
+
+# ------------------------------------------------------------------------- PyTorch
+
+
+@pytest.fixture
+def torch_models():
+    pytest.importorskip("torch", reason="PyTorch is not installed (the extra rwf[torch])")
+    import torch_models
+
+    return torch_models
+
+
+@pytest.mark.parametrize("name", ["siren", "fourier"])
+def test_a_torch_model_as_numpy_computes_the_same(name, torch_models):
+    import torch
+
+    from rwf.interop.torch import factorize, is_parametrized
+
+    model, x = torch_models.make(name)
+    factorize(model, seed=0)
+    function = numpy_function(model, x)
+    assert is_parametrized(model)  # a copy was folded
+    assert model.training
+    more = torch.cat([x, x, x])
+    expected = model.eval()(more).detach().numpy()
+    assert distance(function(more.numpy()), expected) < 5e-6
+
+
+def test_torch_models_that_numpy_cannot_write_are_refused(torch_models):
+    with pytest.raises(UnsupportedError, match=r"convolution.*write_onnx"):
+        numpy_function(*torch_models.make("conv1d"))
+
+
+@has_onnx
+@pytest.mark.parametrize("name", ["siren", "resnet"])
+def test_a_torch_model_has_an_onnx_graph(name, torch_models, tmp_path):
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed (the extra rwf[onnx])")
+    import torch
+
+    from rwf.interop.torch import factorize
+
+    model, x = torch_models.make(name)
+    factorize(model, seed=0)
+    path = write_onnx(model, tmp_path / "net.onnx", x[:1])
+    more = torch.cat([x, x])
+    expected = model.eval()(more).detach().numpy()
+    assert distance(run_onnx(path, more), expected) < 1e-5
