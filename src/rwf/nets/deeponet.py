@@ -38,18 +38,28 @@ class DeepONet(eqx.Module):
         width: int,
         activation: Activation,
         branch: Branch = "mlp",
+        channels: tuple[int, ...] = (64, 128),
+        kernel: int = 5,
         parametrized_convolutions: bool = False,
         key: PRNGKeyArray,
         dtype: Any = jnp.float32,
     ) -> "DeepONet":
-        """Two nets with as many features as they are wide; `encode` is the trunk's, `sensors` the shape of an `a`."""
+        """Two nets with as many features as they are wide; `encode` is the trunk's, `sensors` the shape of an `a`.
+
+        `channels`, the side of the `kernel` and `parametrized_convolutions` are those of a convolutional branch.
+        """
         key_branch, key_trunk = jax.random.split(key)
         size = {"width": width, "activation": activation}
         if branch == "cnn":
-            height, columns = grid_of(sensors)
-            parametrized = parametrized_convolutions
             reads: MLP | ConvolutionalBranch = ConvolutionalBranch.create(
-                (height, columns), width, parametrized=parametrized, key=key_branch, dtype=dtype, **size
+                grid_of(sensors),
+                width,
+                channels=channels,
+                size=kernel,
+                parametrized=parametrized_convolutions,
+                key=key_branch,
+                dtype=dtype,
+                **size,
             )
         else:
             reads = MLP.create(Identity(math.prod(sensors)), width, depth=depth, key=key_branch, dtype=dtype, **size)
@@ -70,7 +80,9 @@ class DeepONet(eqx.Module):
     def features(self, a: Float[Array, "functions ..."]) -> Float[Array, "functions features"]:
         """What the branch makes of some functions."""
         check_sensors(a, self.sensors)
-        return self.branch(a) if isinstance(self.branch, ConvolutionalBranch) else self.branch(a.reshape(len(a), -1))
+        on_grid = isinstance(self.branch, ConvolutionalBranch)
+        features: Any = self.branch(a if on_grid else a.reshape(a.shape[0], -1))
+        return features
 
 
 def inner(one: Any, other: Any) -> Any:

@@ -73,7 +73,7 @@ class ModifiedDeepONet(eqx.Module):
         """
         check_sensors(a, self.sensors)
         # until U and V meet, what knows the function alone is computed once a function: (functions, 1, width)
-        at_sensors = a.reshape(len(a), 1, -1)
+        at_sensors = a.reshape(a.shape[0], 1, -1)
         at_points: Any = self.encode(y)
         if len(at_points.shape) == 2:
             at_points = jax.tree.map(lambda row: row[None], at_points)

@@ -68,6 +68,8 @@ METRICS = {
     "normal_consistency": Metric("normal consistency", higher=True, headline=True),
     "psnr_two_views": Metric("PSNR of two test views (dB)", higher=True),
     "ssim_two_views": Metric("SSIM of two test views", higher=True),
+    "test_error": Metric("test error (fraction wrong)", higher=False, headline=True),
+    "test_loss": Metric("test loss", higher=False),
     "rms_residual": Metric("residual on the test points", higher=False, headline=True),
     **{f"steps_to_{n}_percent": Metric(f"steps to an error of {n} %", higher=False) for n in (10, 5)},
     **{f"seconds_to_{n}_percent": Metric(f"seconds to an error of {n} %", higher=False) for n in (10, 5)},

@@ -58,7 +58,7 @@ def by_embree(mesh: Mesh) -> Vote:
 
 
 def by_columns(mesh: Mesh) -> Vote:
-    """Votes in float64, by the triangles above each point: exact for a closed mesh, and some ten times slower."""
+    """Votes in float64, by the triangles above each point: exact for a closed mesh, and two to five times slower."""
 
     def odd(points: np.ndarray, direction: Float[np.ndarray, "3"]) -> np.ndarray:
         axes = _upright(direction)

@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rwf.data import find_data, missing
+from rwf.data import find_data
 from rwf.errors import nearest
 from rwf.signals.meshes import FORMATS, normalized, read_mesh
 from rwf.signals.occupancy import Shape
@@ -48,13 +48,6 @@ def source(mesh: str) -> str:
         file, what, solid = MESHES[mesh]
         return f"{file}: {what}" if find_data(file) else f"stand-in for the {what}: {WORDS[solid]}, generated"
     return f"generated: {WORDS[mesh]}" if mesh in WORDS else Path(mesh).name
-
-
-def absent(mesh: str) -> str | None:
-    """A sentence about the file of one of the paper's meshes that is not there; None where it is."""
-    if mesh not in MESHES or find_data(MESHES[mesh][0]):
-        return None
-    return missing(MESHES[mesh][0], MESHES[mesh][1])
 
 
 def _generated(solid: str) -> Shape:

@@ -26,6 +26,7 @@ def meetings(lines: Float[np.ndarray, "lines 2"], triangles: Float[np.ndarray, "
     flat = triangles[:, :, :2]
     low, high = flat.min(axis=1), flat.max(axis=1)
     origin, extent = lines.min(axis=0), np.ptp(lines, axis=0)
+    plane, bounds = np.ascontiguousarray(lines.T), np.stack([low[:, 0], high[:, 0], low[:, 1], high[:, 1]])
     cells = max(1, int(np.sqrt(len(lines) / 4)))
     size = np.maximum(extent, 1e-12) / cells
     seen = np.flatnonzero(((high >= origin) & (low <= origin + extent)).all(axis=1))
@@ -50,7 +51,7 @@ def meetings(lines: Float[np.ndarray, "lines 2"], triangles: Float[np.ndarray, "
         end = max(cut + 1, int(np.searchsorted(ends, done + _PAIRS, side="right")))
         line = order[_counted(start[cut:end], count[cut:end])]
         triangle = np.repeat(seen[of[cut:end]], count[cut:end])
-        yield _meet(lines, triangles, low, high, line, triangle)
+        yield _meet(plane, triangles, bounds, line, triangle)
         cut = end
 
 
@@ -61,33 +62,30 @@ def _counted(start: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 
 def _meet(
-    lines: np.ndarray,
-    triangles: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    line: np.ndarray,
-    triangle: np.ndarray,
+    plane: np.ndarray, triangles: np.ndarray, bounds: np.ndarray, line: np.ndarray, triangle: np.ndarray
 ) -> Meetings:
-    point = lines[line]
-    near = ((point >= low[triangle]) & (point <= high[triangle])).all(axis=1)
-    line, triangle, point = line[near], triangle[near], point[near]
+    # A column at a time, and first what rules out most: pairs are many, and memory is what takes the time.
+    for column, low, high in ((plane[0], *bounds[:2]), (plane[1], *bounds[2:])):
+        at = column[line]
+        near = (at >= low[triangle]) & (at <= high[triangle])
+        line, triangle = line[near], triangle[near]
     corners = triangles[triangle]
+    x = [corners[:, i, 0] - plane[0][line] for i in range(3)]
+    y = [corners[:, i, 1] - plane[1][line] for i in range(3)]
     inside = np.zeros(len(line), bool)
     for i, j in ((0, 1), (1, 2), (2, 0)):
-        inside ^= _right_of(point, corners[:, i], corners[:, j])
-    line, triangle, point, corners = line[inside], triangle[inside], point[inside], corners[inside]
+        inside ^= _right_of(x[i], y[i], x[j], y[j])
+    line, triangle, corners = line[inside], triangle[inside], corners[inside]
     a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
     normal = np.cross(b - a, c - a)
     upright = normal[:, 2] == 0  # seen from its edge: any of its heights will do
-    slope = normal[:, :2] / np.where(upright, 1.0, normal[:, 2])[:, None]
-    height = a[:, 2] - np.where(upright, 0.0, (slope * (point - a[:, :2])).sum(axis=1))
-    return Meetings(line, triangle, height)
+    rise = normal[:, 0] * x[0][inside] + normal[:, 1] * y[0][inside]
+    return Meetings(line, triangle, a[:, 2] + np.where(upright, 0.0, rise) / np.where(upright, 1.0, normal[:, 2]))
 
 
 def _right_of(
-    point: Float[np.ndarray, "n 2"], a: Float[np.ndarray, "n 3"], b: Float[np.ndarray, "n 3"]
+    ax: Float[np.ndarray, " n"], ay: Float[np.ndarray, " n"], bx: Float[np.ndarray, " n"], by: Float[np.ndarray, " n"]
 ) -> Bool[np.ndarray, " n"]:
-    """Whether the ray from a point to the right crosses the edge; the edge is taken from its lower end."""
-    swap = (a[:, 1] > b[:, 1])[:, None]
-    a, b = np.where(swap, b, a)[:, :2] - point, np.where(swap, a, b)[:, :2] - point
-    return (a[:, 1] <= 0) & (b[:, 1] > 0) & (a[:, 0] * b[:, 1] - b[:, 0] * a[:, 1] > 0)
+    """Whether the ray from the origin to the right crosses the edge from a to b; b to a gives the same, to the bit."""
+    crossing = ax * by - bx * ay  # b to a: its negative, exactly
+    return ((ay <= 0) & (by > 0) & (crossing > 0)) | ((by <= 0) & (ay > 0) & (crossing < 0))
