@@ -29,6 +29,7 @@ rwf: random weight factorization for coordinate networks
   rwf report RUNS... [options]   tables, comparisons and figures of run folders and of results/
   rwf save RUNS... [options]     write results/ from complete runs of full recipes
   rwf turntable RUN [options]    a film around a scene that a run has learnt
+  rwf surface RUN [options]      the surface of a shape that a run has learnt, as a mesh file
 
 RECIPE is a name that `rwf list` prints, or a .py file of your own.
 `rwf VERB --help` tells the options of a verb. Start with: rwf run regression-1d --quick
@@ -90,6 +91,16 @@ class SaveOptions:
 
     runs: tyro.conf.Positional[tuple[Path, ...]]  # run folders, or folders of them
     out: Path = Path("results")  # the folder to write to
+
+
+@dataclass(frozen=True)
+class SurfaceOptions:
+    """Writes the surface of a shape that a run has learnt."""
+
+    run: tyro.conf.Positional[Path]  # a complete run folder of a shape, or a folder that holds one alone
+    out: Path = Path("surface.ply")  # .ply, .glb, .stl or .obj
+    resolution: int = 256  # cells along each axis
+    member: int = 0  # which net of the run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -240,6 +251,22 @@ def turntable(words: list[str]) -> int:
     return film(words)
 
 
+def surface(words: list[str]) -> int:
+    """`rwf surface RUN [options]`"""
+    options = _read(SurfaceOptions, words, "rwf surface", None)
+    from rwf.record import only_run
+    from rwf.surface import write_surface
+    from rwf.tree import materialize
+
+    run = only_run(options.run)
+    task = run.task(options.member)
+    if not hasattr(task, "surface"):
+        raise ValueError(f"{run.folder} is a run of {run.info['case']}, which has no surface. Name one of a shape.")
+    found = task.surface(materialize(run.net(options.member)), options.resolution)
+    print(f"surface: {write_surface(options.out, found)}")
+    return 0
+
+
 VERBS: dict[str, Callable[[list[str]], int]] = {
     "list": list_recipes,
     "show": show_recipe,
@@ -248,6 +275,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "report": report,
     "save": save,
     "turntable": turntable,
+    "surface": surface,
 }
 
 Options = TypeVar("Options")

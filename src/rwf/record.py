@@ -166,6 +166,15 @@ def find_runs(paths: Iterable[Path]) -> list[Run]:
     return list(found.values())
 
 
+def only_run(folder: Path) -> Run:
+    """The one complete run below a folder."""
+    runs = find_runs([folder])
+    if len(runs) != 1:
+        named = "".join(f"\n  {run.folder}" for run in runs)
+        raise ValueError(f"{folder} holds {len(runs)} complete runs. Name the folder of one.{named}")
+    return runs[0]
+
+
 def _checkpoints(folder: Path) -> list[Path]:
     return sorted((folder / "checkpoints").glob("step-*.safetensors"))
 

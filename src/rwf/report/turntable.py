@@ -1,6 +1,6 @@
 """A turntable: a trained scene seen from all sides, as a GIF or an MP4 file.
 
-python -m rwf.report.turntable RUN_FOLDER [--out turntable.gif] [--frames 60] [--height 200]
+rwf turntable RUN_FOLDER [--out turntable.gif] [--frames 60] [--height 200]
 """
 
 import io
@@ -20,7 +20,7 @@ from jaxtyping import UInt8
 
 from rwf.errors import missing_extra
 from rwf.precision import resolve
-from rwf.record import Run, find_runs
+from rwf.record import Run, only_run
 from rwf.render import orbit
 from rwf.tensors import write_atomically
 from rwf.tree import materialize
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Reads a command line, renders and writes the film."""
     options = tyro.cli(Annotated[Options, tyro.conf.arg(name="")], args=arguments, prog="rwf turntable")
     try:
-        run = _only_run(options.run)
+        run = only_run(options.run)
         settings: dict[str, Any] = {
             name: getattr(options, name) for name in ("frames", "height", "elevation", "member")
         }
@@ -117,14 +117,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"rwf: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-def _only_run(folder: Path) -> Run:
-    runs = find_runs([folder])
-    if len(runs) != 1:
-        named = "".join(f"\n  {run.folder}" for run in runs)
-        raise ValueError(f"{folder} holds {len(runs)} complete runs. Name the folder of one.{named}")
-    return runs[0]
 
 
 if __name__ == "__main__":
