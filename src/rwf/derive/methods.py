@@ -12,16 +12,14 @@ from rwf.derive.jet import Jet, Row
 from rwf.derive.wanted import Wanted
 
 
-def seed(points: Float[Array, "points inputs"], wanted: Wanted) -> Jet:
+def seed(points: Float[Array, "*points inputs"], wanted: Wanted) -> Jet:
     """The coordinates as a Jet: each is differentiated by itself, and has no second derivative."""
-    inputs = points.shape[-1]
-    _check_axes(wanted, inputs)
-    units = np.eye(inputs)
-    first = tuple(jnp.broadcast_to(jnp.asarray(units[axis], points.dtype), points.shape) for axis in wanted.first)
+    _check_axes(wanted, points.shape[-1])
+    first = tuple(_unit(points, axis) for axis in wanted.first)
     return Jet(points, first, (None,) * len(wanted.second), None, wanted)
 
 
-def forward(net: Callable[[Any], Any], points: Float[Array, "points inputs"], wanted: Wanted) -> Jet:
+def forward(net: Callable[[Any], Any], points: Float[Array, "*points inputs"], wanted: Wanted) -> Jet:
     """The values of a net at some points with the derivatives that are wanted, carried forward layer by layer.
 
     **Arguments:** `net`: materialized, and written with `elementwise` and `concat`, as all of `rwf.nets` are.
@@ -33,23 +31,25 @@ def forward(net: Callable[[Any], Any], points: Float[Array, "points inputs"], wa
     return net(seed(points, wanted))
 
 
-def by_jvp(net: Callable[[Any], Any], points: Float[Array, "points inputs"], wanted: Wanted) -> Jet:
+def by_jvp(net: Callable[[Any], Any], points: Float[Array, "*points inputs"], wanted: Wanted) -> Jet:
     """The same for anybody's net, from an array of points to an array of values, by jvp of jvp."""
     _check_axes(wanted, points.shape[-1])
 
-    def along(axis: int) -> Float[Array, "points inputs"]:
-        return jnp.zeros_like(points).at[..., axis].set(1)
-
     def slope(axis: int) -> Callable[[Any], Row]:
-        return lambda x: jax.jvp(net, (x,), (along(axis),))[1]
+        return lambda x: jax.jvp(net, (x,), (_unit(points, axis),))[1]
 
     def bend(i: int, j: int) -> Row:
-        return jax.jvp(slope(i), (points,), (along(j),))[1]
+        return jax.jvp(slope(i), (points,), (_unit(points, j),))[1]
 
     first = tuple(slope(axis)(points) for axis in wanted.first)
     second = tuple(bend(i, j) for i, j in wanted.second)
     bends = [bend(axis, axis) for axis in wanted.laplacian]
     return Jet(net(points), first, second, sum(bends[1:], bends[0]) if bends else None, wanted)
+
+
+def _unit(points: Float[Array, "*points inputs"], axis: int) -> Float[Array, "*points inputs"]:
+    """The direction of one coordinate at every point."""
+    return jnp.broadcast_to(jnp.asarray(np.eye(points.shape[-1])[axis], points.dtype), points.shape)
 
 
 def _check_axes(wanted: Wanted, inputs: int) -> None:

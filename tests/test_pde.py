@@ -1,0 +1,386 @@
+"""Problems of one's own: what is computed, how points lie, causal weights, curricula, and mistakes by name."""
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rwf import derive
+from rwf.cli import main
+from rwf.pde import Box, Causal, Curriculum, LossWeights, Problem, at, periodic, recipe
+from rwf.recipe import Identity, Periodic
+from rwf.registry import find_recipe
+from rwf.spec import from_json, to_json, with_values
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@dataclass(frozen=True)
+class Heat(Problem):
+    """u_t = d (u_xx + u_yy) in a square."""
+
+    d: float = 0.5
+
+    domain = Box(x=(0.0, 1.0), y=(-1.0, 1.0), t=(0.0, 2.0))
+
+    def residual(self, u):
+        return u.t - self.d * u.laplacian
+
+    @at(t=0)
+    def start(self, u, x, y):
+        return u - x * y
+
+    @at(x=(0, 1))
+    @at(y=(-1, 1))
+    def walls(self, u):
+        return {"flux": u.x, "value": u}
+
+    def exact(self, x, y, t):
+        return np.exp(-t) * x + 0 * y
+
+
+def small(problem=Heat, **settings):
+    return problem(points=8, condition_points=6, grid=(3, 4, 5), **settings)
+
+
+def exactly(x):
+    """A net that is x² y + t, of which all derivatives are known; it takes Jets and arrays."""
+    column = [x[..., i : i + 1] for i in range(3)]
+    return column[0] * column[0] * column[1] + column[2]
+
+
+def losses(problem, net=exactly, step=0, key=0):
+    task = problem.build(0)
+    batch = task.batch(jax.random.key(key), jnp.asarray(step))
+    return task.losses(net, batch, jnp.asarray(step)), batch
+
+
+def test_the_loss_is_that_of_the_equation():
+    terms, points = losses(small())
+    x, y, t = np.asarray(points, float).T
+    residual, flux, start = slice(0, 8), slice(8, 14), slice(14, 20)
+    if not (points[start, 2] == 0).all():  # conditions stand in the order of what they want
+        flux, start = start, flux
+    expected = {
+        "residual": np.mean((1 - 0.5 * 2 * y[residual]) ** 2),
+        "walls_flux": np.mean((2 * x * y)[flux] ** 2),
+        "walls_value": np.mean((x**2 * y + t)[flux] ** 2),
+        "start": np.mean((x**2 * y + t - x * y)[start] ** 2),
+    }
+    assert {name: pytest.approx(float(value), rel=1e-5) for name, value in terms.items()} == expected
+
+
+def test_points_lie_in_the_domain_and_on_their_faces():
+    task = replace(small(), points=200, condition_points=100).build(0)
+    points = np.asarray(task.batch(jax.random.key(0), jnp.asarray(0)))
+    assert points.shape == (400, 3)
+    assert (points >= [0, -1, 0]).all()
+    assert (points <= [1, 1, 2]).all()
+    assert points[:200].std(axis=0) == pytest.approx([0.29, 0.58, 0.58], rel=0.15)
+    for part, start, stop in task.draw.sections:
+        x, y, t = points[start:stop].T
+        if part.name == "start":
+            assert (t == 0).all()
+        if part.name == "walls":
+            assert [int((side).sum()) for side in (x == 0, x == 1, y == -1, y == 1)] == [25, 25, 25, 25]
+
+
+def test_a_step_draws_all_points_with_one_call():
+    task = small(causal=Causal(chunks=4)).build(0)
+    drawn = str(jax.make_jaxpr(lambda key: task.batch(key, jnp.asarray(0)))(jax.random.key(0)))
+    assert drawn.count("random_bits[") == 1
+
+
+def test_only_the_derivatives_that_are_named_are_carried():
+    wanted = {part.name: part.wanted for part, _, _ in small().build(0).draw.sections}
+    assert wanted == {
+        "residual": derive.Wanted(first=(2,), laplacian=(0, 1)),
+        "start": derive.Wanted(),
+        "walls": derive.Wanted(first=(0,)),
+    }
+
+
+def test_the_error_is_relative_to_the_exact_solution():
+    task = small().build(0)
+    x, _, t = np.meshgrid(np.linspace(0, 1, 3), np.linspace(-1, 1, 4), np.linspace(0, 2, 5), indexing="ij")
+    exact = np.exp(-t) * x
+    error = float(task.metrics(lambda points: jnp.ones((60, 1)))["rel_l2"])
+    assert error == pytest.approx(np.linalg.norm(1 - exact) / np.linalg.norm(exact), rel=1e-5)
+
+
+def test_without_an_exact_solution_the_residual_is_measured():
+    @dataclass(frozen=True)
+    class Unsolved(Problem):
+        """No exact solution."""
+
+        domain = Box(x=(0.0, 1.0))
+
+        def residual(self, u):
+            return u.x - 3
+
+    metrics = Unsolved(points=4, grid=(5,)).build(0).metrics(lambda x: x * 2)
+    assert metrics == {"rms_residual": 1.0}
+
+
+def test_time_is_sorted_for_causal_training_and_nothing_else_is():
+    points = np.asarray(small(causal=Causal(chunks=4)).build(0).batch(jax.random.key(0), jnp.asarray(0)))[:8]
+    assert (np.diff(points[:, 2]) > 0).all()
+    assert not (np.diff(points[:, 0]) > 0).all()
+
+
+def test_causal_weights_are_the_papers_and_carry_no_gradient():
+    causal = Causal(chunks=4, epsilon=0.7)
+    losses = np.array([0.5, 1.0, 2.0, 3.0], np.float32)
+    expected = np.exp(-0.7 * np.array([0, 0.5, 1.5, 3.5]))
+    np.testing.assert_allclose(causal.weights(jnp.asarray(losses)), expected, rtol=1e-6)
+    squares = jnp.repeat(jnp.asarray(losses), 2)  # two points a chunk
+    mean, gradient = jax.value_and_grad(lambda s: causal.means({"residual": s})["residual"])(squares)
+    assert float(mean) == pytest.approx(np.mean(expected * losses), rel=1e-6)
+    np.testing.assert_allclose(gradient, np.repeat(expected, 2) / 8, rtol=1e-6)
+
+
+def test_a_system_shares_its_causal_weights():
+    squares = {"a": jnp.array([1.0, 1.0]), "b": jnp.array([2.0, 5.0])}
+    found = Causal(chunks=2, epsilon=1.0).means(squares)
+    assert float(found["b"]) == pytest.approx((2 + math.exp(-3) * 5) / 2, rel=1e-6)
+
+
+def test_a_curriculum_goes_through_its_values_and_ends_at_the_problems():
+    problem = small(curriculum=Curriculum("d", (0.1, 0.2), steps=10))
+    found = [float(problem.curriculum.at(problem, jnp.asarray(step)).d) for step in (0, 9, 10, 19, 20, 1_000)]
+    assert found == pytest.approx([0.1, 0.1, 0.2, 0.2, 0.5, 0.5])
+    early, late = losses(problem)[0]["residual"], losses(problem, step=99)[0]["residual"]
+    assert float(early) != float(late)
+    assert float(late) == pytest.approx(float(losses(small())[0]["residual"]))
+
+
+def test_weights_multiply_the_terms_that_they_name():
+    plain, _ = losses(small())
+    weighted, _ = losses(small(weights=LossWeights((("start", 100.0),))))
+    ratio = {name: float(weighted[name] / plain[name]) for name in plain}
+    assert ratio == pytest.approx({"residual": 1, "walls_flux": 1, "walls_value": 1, "start": 100})
+
+
+def test_a_condition_can_be_built_into_the_solution():
+    class Held(Heat):
+        def ansatz(self, net, points):
+            return points[..., 0:1] * net(points)
+
+    jet = Held().ansatz(exactly, derive.seed(jnp.ones((2, 3)), derive.Wanted(first=(0,))))
+    assert jet.by(0).tolist() == [[4.0], [4.0]]  # of x³ y + x t
+
+
+def test_an_unknown_reads_like_the_equation():
+    @dataclass(frozen=True)
+    class Odd(Problem):
+        """Every operation at once."""
+
+        domain = Box(x=(0.0, 1.0))
+
+        def residual(self, u):
+            return -u + 2 * u - u / 2 + 1 - (u**2) * u + (1 - u) + 1 / u + jnp.exp(u.value) + u.value - u * u.x
+
+    terms, points = losses(replace(Odd(), points=4, grid=(4,)), net=lambda x: x + 1)
+    u = np.asarray(points[:, 0], float) + 1
+    expected = -u + 2 * u - u / 2 + 1 - u**3 + (1 - u) + 1 / u + np.exp(u) + u - u
+    assert float(terms["residual"]) == pytest.approx(np.mean(expected**2), rel=1e-4)
+
+
+def test_periodic_coordinates_choose_the_encoding():
+    @dataclass(frozen=True)
+    class Ring(Heat):
+        """A ring."""
+
+        domain = Box(x=periodic(0.0, 3.0), y=(0.0, 1.0), t=(0.0, 1.0))
+
+    assert recipe(Ring()).encoding == Periodic((3.0, None, None))
+    assert recipe(Heat()).encoding == Identity()
+    assert recipe(Ring()).name == "ring"
+    assert Box(x=periodic(0.0, 3.0)).grid((3,))[0].tolist() == [0, 1, 2]
+
+
+def test_a_problem_survives_json_and_settings():
+    problem = small(
+        causal=Causal(chunks=4), curriculum=Curriculum("d", (0.1,), 5), weights=LossWeights((("start", 2.0),))
+    )
+    assert from_json(json.loads(json.dumps(to_json(problem)))) == problem
+    assert with_values(problem, {"d": 0.3, "causal.chunks": 2}).causal.chunks == 2
+
+
+def test_a_changed_equation_is_another_experiment(tmp_path):
+    text = (EXAMPLES / "wave.py").read_text()
+    hashes = []
+    for old, new in [
+        ("", ""),
+        ("u.tt - self", "u.tt + self"),
+        ("held at both ends", "tied"),
+        ("steps=20_000", "steps=10_000"),
+    ]:
+        (tmp_path / "mine.py").write_text(text.replace(old, new))
+        hashes.append(find_recipe(str(tmp_path / "mine.py")).recipe.task.source)
+    assert hashes[0] != hashes[1]
+    assert hashes[0] == hashes[2] == hashes[3]
+
+
+class _Wrong(Heat):
+    def residual(self, u):
+        return u.value[:, None]
+
+
+class _Scalar(Heat):
+    def residual(self, u):
+        return 1.0
+
+
+class _Unnamed(Heat):
+    def residual(self, u, time):
+        return u.t
+
+
+class _NoSuchDerivative(Heat):
+    def residual(self, u):
+        return u.z
+
+
+class _ThirdDerivative(Heat):
+    def residual(self, u):
+        return u.xxx
+
+
+class _Outside(Heat):
+    @at(t=3)
+    def late(self, u):
+        return u
+
+
+class _OtherAxis(Heat):
+    @at(z=0)
+    def floor(self, u):
+        return u
+
+
+class _Infinite(Heat):
+    def exact(self, x, y, t):
+        with np.errstate(divide="ignore"):
+            return 1 / x
+
+
+class _Flat(Heat):
+    def exact(self, x, y, t):
+        return x[0]
+
+
+class _Zero(Heat):
+    def exact(self, x, y, t):
+        return 0 * x
+
+
+class _Nameless(Heat):
+    def exact(self, x, y, t):
+        return {"v": x}
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (_Wrong, r"_Wrong.residual returned the shape \(7, 1\) for 7 points"),
+        (_Scalar, "_Scalar.residual returned 1.0 for 7 points"),
+        (
+            _Unnamed,
+            "_Unnamed.residual takes 'time', which is neither an unknown nor a coord.* There are: u, x, y, t",
+        ),
+        (_NoSuchDerivative, "u.z is no derivative.*coordinates x, y, t"),
+        (_ThirdDerivative, "u.xxx is no derivative up to the second"),
+        (_Outside, r"_Outside.late holds t = 3, outside the domain, where t is in \[0, 2\]"),
+        (_OtherAxis, "_OtherAxis.floor holds z = 0; the domain has no z. Its coordinates are x, y, t"),
+        (_Infinite, "_Infinite.exact is inf at x = 0, y = -1, t = 0"),
+        (_Flat, r"_Flat.exact returned the shape \(4, 5\) for u; the grid's is \(3, 4, 5\)"),
+        (_Zero, "_Zero.exact is zero everywhere"),
+        (_Nameless, "_Nameless.exact returned 'v'; the unknowns are u"),
+    ],
+)
+def test_mistakes_in_a_problem_name_the_function(problem, message):
+    with pytest.raises((ValueError, AttributeError), match=message):
+        small(problem).build(0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"causal": Causal(chunks=3)}, "Heat: 3 causal chunks do not divide the 8 points.*--task.points 9"),
+        (
+            {"curriculum": Curriculum("c", (1.0,), 5)},
+            "No parameter of Heat for a curriculum is called 'c'.* from: d",
+        ),
+        ({"curriculum": Curriculum("d", (1.0,), 0)}, "needs the steps of each value"),
+        ({"weights": LossWeights((("strt", 2.0),))}, "No term of the loss is called 'strt'. Did you mean 'start'"),
+        ({"grid": (3, 4)}, "task.grid has 2 numbers for the 3 coordinates"),
+        ({"points": 0}, "task.points is 0"),
+    ],
+)
+def test_settings_that_do_not_fit_a_problem_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        replace(small(), **settings).build(0)
+
+
+def test_problems_without_domain_residual_or_time_are_refused():
+    class Empty(Problem):
+        pass
+
+    class Steady(Problem):
+        domain = Box(x=(0.0, 1.0))
+
+        def residual(self, u):
+            return u.xx
+
+    class Nothing(Problem):
+        domain = Box(x=(0.0, 1.0))
+
+    for problem, message in [
+        (Empty(), "Empty has no domain"),
+        (Nothing(), "Nothing has no residual"),
+        (Steady(causal=Causal(chunks=4)), "Steady has causal chunks but no time"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            problem.build(0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Box(), "needs coordinates"),
+        (lambda: Box(time=(0.0, 1.0)), "must be one letter"),
+        (lambda: Box(x=(1.0, 0.0)), "must be finite and rise"),
+        (lambda: at(), "needs the coordinate"),
+        (lambda: Causal(chunks=-1), "must not be negative"),
+    ],
+)
+def test_boxes_and_faces_that_cannot_be_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_allen_cahn_is_compared_with_a_converged_solution():
+    problem = find_recipe(str(EXAMPLES / "allen_cahn.py")).recipe.task
+    x, t = problem.domain.grid((64, 21))
+    coarse, fine = problem.exact(x, t), problem.exact(x, t, finer=16, steps=40)
+    assert np.linalg.norm(coarse - fine) / np.linalg.norm(fine) < 1e-4
+    assert np.abs(fine).max() <= 1
+    assert np.allclose(fine[1:], fine[:0:-1], atol=1e-9)  # what starts even in x stays so
+
+
+@pytest.mark.parametrize("example", ["wave", "allen_cahn"])
+def test_an_example_trains_by_the_command_of_its_docstring(example, tmp_path, capsys):
+    settings = ["--steps", "40", "--log-every", "20", "--seeds", "1", "--net.width", "8", "--task.points", "32"]
+    settings += ["--task.grid", "16", "11", "--task.causal.chunks", "4", "--parametrization", "rwf"]
+    status = main(["run", str(EXAMPLES / f"{example}.py"), "--quick", "--quiet", "--out", str(tmp_path), *settings])
+    printed = capsys.readouterr().out
+    assert status == 0, printed
+    assert "relative L² error" in printed
+    page = next(tmp_path.glob("report-*.html")).read_text()
+    assert "Solutions" in page
