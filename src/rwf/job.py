@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from rwf.recipe import Parametrization, Recipe
@@ -94,17 +94,29 @@ class Job(Spec):
 def _differences(job: Job, base: Recipe) -> dict[str, Any]:
     before, after = flat(base), flat(job.recipe)
     skipped = _FREE | {f"task.{name}" for name in job.recipe.task.memory_only}
-    skipped |= ({"optim.lr"} if job.tuned or "optim.lr" in job.grid else set())
+    skipped |= {"optim.lr"} if job.tuned or "optim.lr" in job.grid else set()
     changed = {
         path: after.get(path)
         for path in sorted(before.keys() | after.keys())
-        if before.get(path) != after.get(path) and path not in skipped
+        if before.get(path) != after.get(path)
+        and path not in skipped
+        and not _goes_without_saying(job.recipe, path, before)
     }
     if job.parametrization != "rwf":
         changed = {path: value for path, value in changed.items() if not path.startswith("rwf.")}
     if {base.precision, job.recipe.precision} <= _EXACT:
         changed.pop("precision", None)
     return changed
+
+
+def _goes_without_saying(recipe: Recipe, path: str, before: Mapping[str, Any]) -> bool:
+    """Whether a setting only differs because its spec is of another class: one that went, or one at its default."""
+    *parents, name = path.split(".")
+    spec: Any = recipe
+    for parent in parents:
+        spec = getattr(spec, parent)
+    own = {f.name: f.default for f in fields(spec)}
+    return name not in own or (path not in before and getattr(spec, name) == own[name])
 
 
 def _suffix(path: str, value: Any) -> str:

@@ -189,6 +189,46 @@ class ModifiedDeepONet(NetSpec):
         )
 
 
+@dataclass(frozen=True)
+class Classifier(NetSpec):
+    """Convolutions that each halve a square picture, `depth` of them, then a dense layer; no coordinate network."""
+
+    activation: str = "relu"
+    channels: int = 16  # of the first convolution; each further one has twice as many
+
+    def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
+        from rwf import nets
+
+        _no_encoding(encode)
+        sigma, channels = nets.activation(self.activation), tuple(self.channels * 2**i for i in range(self.depth))
+        return nets.Classifier.create(
+            encode.features, outputs, channels=channels, width=self.width, activation=sigma, key=key
+        )
+
+
+@dataclass(frozen=True)
+class Transformer(NetSpec):
+    """A transformer encoder of `depth` blocks, from tokens to tokens; no coordinate network."""
+
+    activation: str = "relu"
+    heads: int = 4
+
+    def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
+        from rwf import nets
+
+        _no_encoding(encode)
+        shape = {"depth": self.depth, "width": self.width, "heads": self.heads}
+        sigma = nets.activation(self.activation)
+        return nets.Transformer.create(encode.features, outputs, **shape, activation=sigma, key=key)
+
+
+def _no_encoding(encode: "Encoding") -> None:
+    from rwf import encode as encodings
+
+    if not isinstance(encode, encodings.Identity):
+        raise ValueError(f"A net of pictures or tokens reads no coordinates to encode ({type(encode).__name__}).")
+
+
 def _one_output(outputs: int) -> None:
     if outputs != 1:
         raise ValueError(f"An operator net returns one number at a point; {outputs} are asked. Train one net for each.")

@@ -236,11 +236,11 @@ _BEYOND = [
         task=Cavity(
             points=4_096,
             condition_points=1_024,
-            corner=0.05,
+            corner=0.1,
             weights=LossWeights(balance_every=100),
             curriculum=Curriculum("reynolds", (100.0, 400.0), steps=10_000),
         ),
-        optim=SOAP(lr=1e-3, decay_rate=0.9, decay_steps=1_000, warmup_steps=500),
+        optim=SOAP(lr=5e-3, decay_rate=0.9, decay_steps=1_000, warmup_steps=500),
         steps=60_000,
     ),
 ]

@@ -15,7 +15,7 @@ _ADVECTION = replace(
     advection.RECIPES["advection/regular"],
     name="soap/advection",
     case="soap/advection",
-    optim=SOAP(lr=1e-3, decay_rate=0.9, decay_steps=1_250),
+    optim=SOAP(lr=3e-3, decay_rate=0.9, decay_steps=1_250),
     steps=50_000,
 )
 
@@ -26,7 +26,7 @@ def _shorter(recipe: Recipe) -> Recipe:
         name="soap/cavity",
         case="soap/cavity",
         task=replace(recipe.task, curriculum=Curriculum("reynolds", (100.0, 500.0), steps=10_000)),
-        optim=SOAP(lr=1e-3, decay_rate=0.9, decay_steps=1_000),
+        optim=SOAP(lr=3e-3, decay_rate=0.9, decay_steps=1_000),
         steps=60_000,
     )
 
