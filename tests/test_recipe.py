@@ -201,3 +201,10 @@ def test_a_tuned_rate_is_no_variant():
 def test_recipes_need_no_more_than_task_and_net():
     recipe = Recipe("mine", "mine", SMALL.task, MLP())
     assert (recipe.encoding, recipe.optim) == (Identity(), Adam())
+
+
+def test_another_kind_of_spec_is_named_without_its_defaults():
+    base = find_recipe("shape/dragon/gaussian").recipe  # an encoding within an encoding
+    plain = dataclasses.replace(base, encoding=Identity())
+    assert Job(plain, "plain", base).variant == "gaussian+encoding=Identity"
+    assert not Job(plain, "plain", base).is_full

@@ -114,7 +114,9 @@ def _goes_without_saying(recipe: Recipe, path: str, before: Mapping[str, Any]) -
     *parents, name = path.split(".")
     spec: Any = recipe
     for parent in parents:
-        spec = getattr(spec, parent)
+        spec = getattr(spec, parent, None)
+        if spec is None:
+            return True
     own = {f.name: f.default for f in fields(spec)}
     return name not in own or (path not in before and getattr(spec, name) == own[name])
 

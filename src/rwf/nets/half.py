@@ -66,7 +66,7 @@ def _forward(activation: Activation, features: Float[Array, "points features"], 
         kept.append(g if activation is jax.nn.relu else z)  # relu' can be had from relu's output: half the memory
     weight, bias = weights[-1]
     output = _product(g, weight.astype(jnp.float16)) + bias
-    return output, (read + [g], kept, weights)
+    return output, ([*read, g], kept, weights)
 
 
 def _backward(activation: Activation, residuals: Any, cotangent: Float[Array, "points outputs"]) -> Any:
