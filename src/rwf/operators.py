@@ -1,23 +1,24 @@
 """A trained operator as a function of (a, y): call it on new data, save it, load it, fold it.
 
-    operator = Operator.from_run("runs/dr/deeponet-rwf-4b382e3a")
-    u = operator(a, y)                                  # (functions, points)
-    operator.fold().save("operator.safetensors")        # plain weights, one file
-    operator = Operator.load("operator.safetensors")
+operator = Operator.from_run("runs/dr/deeponet-rwf-4b382e3a")
+u = operator(a, y)                                  # (functions, points)
+operator.fold().save("operator.safetensors")        # plain weights, one file
+operator = Operator.load("operator.safetensors")
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from rwf.record import read_run
 from rwf.recipe import EncodingSpec, Factorization, NetSpec
+from rwf.record import read_run
 from rwf.signals.scaling import Scaling
 from rwf.spec import from_json, to_json
 from rwf.tensors import from_named, read_tensors, to_named, write_tensors
@@ -36,7 +37,7 @@ class Operator:
     inputs: int
     scaling: Scaling
     parametrization: str = "plain"
-    rwf: Factorization = Factorization()
+    rwf: Factorization = field(default_factory=Factorization)
 
     @classmethod
     def from_run(cls, folder: str | Path, member: int = 0) -> "Operator":
@@ -44,12 +45,16 @@ class Operator:
         run = read_run(Path(folder))
         recipe, task = run.job.recipe, run.task(member)
         if not hasattr(recipe.net, "sensors"):
-            raise ValueError(f"{folder} holds a {type(recipe.net).__name__}, which is no operator: it reads no function.")
+            raise ValueError(
+                f"{folder} holds a {type(recipe.net).__name__}, which is no operator: it reads no function."
+            )
         scaling = getattr(task, "scaling", None) or Scaling.none(task.inputs)
         parametrization = run.job.parametrization
         return cls(run.net(member), recipe.encoding, recipe.net, task.inputs, scaling, parametrization, recipe.rwf)
 
-    def __call__(self, a: Float[Array, "functions ..."], y: Float[Array, "... coordinates"]) -> Float[Array, "functions points"]:
+    def __call__(
+        self, a: Float[Array | np.ndarray, "functions ..."], y: Float[Array | np.ndarray, "... coordinates"]
+    ) -> Float[Array, "functions points"]:
         """The output functions for some input functions.
 
         **Arguments:** `a` (functions, *sensors), at the sensors of the training; `y` (points, coordinates), any
@@ -58,7 +63,8 @@ class Operator:
         a, y = jnp.asarray(a, jnp.float32), jnp.asarray(y, jnp.float32)
         if y.ndim not in (2, 3) or y.shape[-1] != self.inputs or (y.ndim == 3 and len(y) != len(a)):
             raise ValueError(
-                f"The points have shape {y.shape}; expected (points, {self.inputs}), or ({len(a)}, points, {self.inputs})."
+                f"The points have shape {y.shape}; expected (points, {self.inputs}), or one such set for each of "
+                f"the {len(a)} functions."
             )
         return self.scaling.restore(_apply(self.net, self.scaling.functions(a), self.scaling.points(y)))
 

@@ -46,7 +46,7 @@ def from_named(template: Any, named: Mapping[str, np.ndarray]) -> Any:
 def _seal(named: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> str:
     seal = hashlib.sha256(json.dumps(dict(metadata), sort_keys=True).encode())
     for name in sorted(named):
-        array = np.ascontiguousarray(named[name])
+        array = np.asarray(named[name], order="C")
         seal.update(f"{name}{array.dtype}{array.shape}".encode())
         seal.update(array.tobytes())
     return seal.hexdigest()
@@ -54,7 +54,7 @@ def _seal(named: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> str:
 
 def write_tensors(path: Path, named: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
     """Writes named arrays with metadata; a reader sees the whole file or none."""
-    arrays = {name: np.ascontiguousarray(array) for name, array in named.items()}
+    arrays = {name: np.asarray(array, order="C") for name, array in named.items()}
     write_atomically(path, save(arrays, {**metadata, "seal": _seal(arrays, metadata)}))
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from rwf.derive import elementwise
 from rwf.nets.activations import Activation
 from rwf.nets.dense import Dense, glorot
 from rwf.parametrize.layer import Layer
@@ -17,7 +18,8 @@ class Convolution(eqx.Module):
     """A convolution with a square kernel, as a product of patches with a matrix; a parametrization leaves it alone.
 
     As a product it obeys the precision of matrix products, and members side by side stay products: a batch of
-    convolutions with different kernels becomes a grouped one, which is slow.
+    convolutions with different kernels becomes a grouped one, which is slow. The rows of the weight are the columns
+    of the kernel, then its rows, then the input channels.
     """
 
     weight: Float[Array, "patch outputs"]
@@ -32,16 +34,11 @@ class Convolution(eqx.Module):
         rows, columns = -(-height // self.stride), -(-width // self.stride)
         edge = self.size // 2
         x = jnp.pad(x, ((0, 0), (edge, edge), (edge, edge), (0, 0)))
-        patches = [
-            x[
-                :,
-                i : i + self.stride * (rows - 1) + 1 : self.stride,
-                j : j + self.stride * (columns - 1) + 1 : self.stride,
-            ]
-            for i in range(self.size)
-            for j in range(self.size)
-        ]
-        return jnp.concatenate(patches, axis=-1) @ self.weight + self.bias
+        # first along one axis, then along the other: twice five slices compile sooner than five times five
+        last = self.stride * (rows - 1) + 1, self.stride * (columns - 1) + 1
+        x = jnp.concatenate([x[:, i : i + last[0] : self.stride] for i in range(self.size)], axis=-1)
+        x = jnp.concatenate([x[:, :, j : j + last[1] : self.stride] for j in range(self.size)], axis=-1)
+        return x @ self.weight + self.bias
 
 
 @final
@@ -89,7 +86,8 @@ class ConvolutionalBranch(eqx.Module):
         x = a[..., None]
         for convolution in self.convolutions:
             x = self.activation(convolution(x))
-        h = x.reshape(len(x), -1)
+        h: Any = x.reshape(len(x), -1)
         for layer in self.layers:
-            h = self.activation(layer(h))
-        return self.output(h)
+            h = elementwise(self.activation, layer(h))
+        output: Any = self.output(h)
+        return output

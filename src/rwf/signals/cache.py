@@ -53,7 +53,7 @@ def cached(
             _say(f"{error} It is made again.")
     clock = time.perf_counter()
     _say(f"making the data of {name}, once ...")
-    named = {key: np.ascontiguousarray(array) for key, array in make().items()}
+    named = {key: np.asarray(array, order="C") for key, array in make().items()}
     _say(f"made in {time.perf_counter() - clock:.0f} s, kept in {path}")
     try:
         write_tensors(path, named, {"recipe": recipe})
