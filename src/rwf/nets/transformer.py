@@ -44,7 +44,8 @@ class Attention(eqx.Module):
     @classmethod
     def create(cls, width: int, heads: int, *, key: PRNGKeyArray, dtype: Any = jnp.float32) -> "Attention":
         """Glorot normal weights, biases of zero."""
-        return cls(*[glorot(width, width, key=k, dtype=dtype) for k in jax.random.split(key, 4)], heads)
+        query, keys, value, merge = (glorot(width, width, key=k, dtype=dtype) for k in jax.random.split(key, 4))
+        return cls(query, keys, value, merge, heads)
 
     def __call__(self, x: Hidden) -> Hidden:
         query, key, value = (self._split(layer(x)) for layer in (self.query, self.key, self.value))

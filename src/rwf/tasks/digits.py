@@ -53,9 +53,9 @@ RECIPES = {
         case="beyond/digits",
         task=Digits(),
         net=Classifier(depth=2, width=64, activation="relu", channels=16),
-        optim=Adam(lr=1e-3, decay_rate=0.1, decay_steps=1_000),
-        steps=1_000,
-        log_every=25,
+        optim=Adam(lr=1e-3, decay_rate=0.1, decay_steps=2_000),
+        steps=2_000,
+        log_every=50,
         seeds=8,
     )
 }
