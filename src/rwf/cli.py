@@ -336,7 +336,7 @@ def _keep_programs(folder: Path) -> None:
     """
     import jax
 
-    if jax.default_backend() == "gpu" and not jax.config.jax_compilation_cache_dir:
+    if jax.default_backend() == "gpu" and not jax.config.values["jax_compilation_cache_dir"]:
         jax.config.update("jax_compilation_cache_dir", str(folder / ".programs"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

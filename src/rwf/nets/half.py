@@ -34,13 +34,15 @@ class Half(eqx.Module):
         return self.net.encode
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        return self.decode(self.net.encode(x))
+        features: Any = self.net.encode(x)
+        return self.decode(features)
 
     def decode(self, features: Float[Array, "*batch features"]) -> Float[Array, "*batch outputs"]:
         """What the net makes of features: all of it but the encoding."""
         weights = tuple((layer.weight, layer.bias) for layer in (*self.net.layers, self.net.output))
         rows = features.reshape(-1, features.shape[-1])
-        return _half_mlp(self.net.activation, rows, weights).reshape(*features.shape[:-1], -1)
+        values: Any = _half_mlp(self.net.activation, rows, weights)
+        return values.reshape(*features.shape[:-1], -1)
 
 
 def halved(net: Any) -> Half:
