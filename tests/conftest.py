@@ -2,8 +2,13 @@
 
 import os
 import pkgutil
+from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Many tests compile the same small programs, in two processes and in those that they start: once is enough.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 from jaxtyping import install_import_hook
 
