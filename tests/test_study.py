@@ -43,3 +43,10 @@ def test_settings_of_memory_alone_do_not_make_another_run():
     recipe = find_recipe("image/natural/gaussian").recipe
     ours, theirs = (Job(with_values(recipe, {"task.blocks": n}), "plain", recipe) for n in (16, 64))
     assert (theirs.variant, theirs.is_full, theirs.hash) == ("gaussian", True, ours.hash)
+
+
+def test_a_more_exact_run_is_a_full_one_of_its_own_name():
+    recipe = find_recipe("image/natural/gaussian").recipe
+    exact, coarse = (Job(with_values(recipe, {"precision": name}), "plain", recipe) for name in ("float32", "bfloat16"))
+    assert (exact.is_full, exact.variant) == (True, "gaussian+precision=float32")
+    assert not coarse.is_full

@@ -53,8 +53,9 @@ class Job(Spec):
 
     @property
     def is_full(self) -> bool:
-        """Whether this is the full recipe, or a named ablation of it, and not something shortened or altered."""
-        return all(path.startswith("rwf.") for path in self.differences())
+        """Whether this is the full recipe, a named ablation of it, or more exact, and not shortened or altered."""
+        more_exact = {"precision"} if self.recipe.precision in _EXACT else set()
+        return all(path.startswith("rwf.") or path in more_exact for path in self.differences())
 
     @property
     def variant(self) -> str:
