@@ -135,19 +135,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def list_recipes(words: list[str]) -> int:
     """`rwf list`"""
     from rich.console import Console
-    from rich.table import Table
+    from rich.markup import escape
 
     from rwf.registry import recipes
+    from rwf.report.names import CASES, place
 
     _read(tuple, words, "rwf list", ())
-    table = Table(box=None, header_style="bold")
-    for heading in ("recipe", "net", "steps", "runs", "data"):
-        table.add_column(heading, no_wrap=heading != "data")
-    for name, found in sorted(recipes().items()):
-        r = found.recipe
-        net = f"{type(r.net).__name__} {r.net.depth} × {r.net.width}"
-        table.add_row(name, net, f"{r.steps:,}", str(r.seeds * len(r.signals)), r.task.describe())
-    Console().print(table)
+    console = Console(highlight=False, soft_wrap=True)
+    listed = [found.recipe for found in recipes().values()]
+    for case in sorted({r.case for r in listed}, key=lambda name: place(name, CASES)):
+        mine = [r for r in listed if r.case == case]
+        console.print(f"[bold]{case}[/bold]  [dim]{escape(mine[0].task.describe())}[/dim]")
+        for r in mine:
+            net = f"{type(r.net).__name__} {r.net.depth} × {r.net.width}"
+            console.print(f"  {r.name:<36} {net:<24} {r.steps:>7,} steps {r.seeds * len(r.signals):>3} runs")
     return 0
 
 
