@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rwf.errors import choose
@@ -399,6 +399,10 @@ class Recipe(Spec):
     signals: tuple[int, ...] = (0,)  # which signals of the data, each a run of its own
     together: int = 40  # members side by side on an accelerator; more are taken in turns, for memory
     precision: str = "float32"  # of matrix products: float32, tf32x3, bf16x3, tf32, float16, bfloat16
+
+    def named(self, variant: str, **changes: Any) -> "Recipe":
+        """Another variant of the same case: what differs, and its name, `case/variant`."""
+        return replace(self, name=f"{self.case}/{variant}", variant=variant, **changes)
 
     def __post_init__(self) -> None:
         choose(self.precision, PRECISIONS, "precision")

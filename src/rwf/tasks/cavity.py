@@ -209,29 +209,21 @@ _MLP = Recipe(
     log_every=500,
     seeds=3,
 )
-_MODIFIED = replace(
-    _MLP, name="cavity/modified-mlp", variant="modified-mlp", net=ModifiedMLP(depth=5, width=128, activation="tanh")
-)
+_MODIFIED = _MLP.named("modified-mlp", net=ModifiedMLP(depth=5, width=128, activation="tanh"))
 
 
 # Beyond the paper: what could solve the cavity better, each alone and then together. None of them sees the reference.
 _SCHEDULE = {"lr": 1e-3, "decay_rate": 0.9, "decay_steps": 2_000}
-
-
-def _beyond(name: str, **changed: Any) -> Recipe:
-    return replace(_MODIFIED, name=f"cavity/{name}", variant=name, **changed)
-
-
 _BEYOND = [
-    _beyond("corner", task=replace(_TASK, corner=0.05)),
-    _beyond("smooth", task=replace(_TASK, sharpness=50.0)),
-    _beyond("large", task=replace(_TASK, points=4_096, condition_points=1_024)),
-    _beyond("balanced", task=replace(_TASK, weights=LossWeights(balance_every=100))),
-    _beyond("restarted", optim=RestartedAdam(**_SCHEDULE, restarts=(20_000, 40_000))),
-    _beyond("soap", optim=SOAP(**_SCHEDULE)),
-    _beyond("walled", task=WalledCavity(curriculum=_TASK.curriculum)),
-    _beyond("stream", task=StreamCavity(weights=LossWeights((*_WALLS, ("walls_stream", 100.0))), corner=0.1)),
-    _beyond(
+    _MODIFIED.named("corner", task=replace(_TASK, corner=0.05)),
+    _MODIFIED.named("smooth", task=replace(_TASK, sharpness=50.0)),
+    _MODIFIED.named("large", task=replace(_TASK, points=4_096, condition_points=1_024)),
+    _MODIFIED.named("balanced", task=replace(_TASK, weights=LossWeights(balance_every=100))),
+    _MODIFIED.named("restarted", optim=RestartedAdam(**_SCHEDULE, restarts=(20_000, 40_000))),
+    _MODIFIED.named("soap", optim=SOAP(**_SCHEDULE)),
+    _MODIFIED.named("walled", task=WalledCavity(curriculum=_TASK.curriculum)),
+    _MODIFIED.named("stream", task=StreamCavity(weights=LossWeights((*_WALLS, ("walls_stream", 100.0))), corner=0.1)),
+    _MODIFIED.named(
         "ours",
         task=Cavity(
             points=4_096,

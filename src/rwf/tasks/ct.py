@@ -12,24 +12,12 @@ from jaxtyping import Array, Float, Float32, PRNGKeyArray
 
 from rwf.measure import psnr, ssim
 from rwf.project import Interpolation, project
-from rwf.recipe import (
-    MLP,
-    Adam,
-    Affine,
-    EncodingSpec,
-    Factorization,
-    Gaussian,
-    Identity,
-    Positional,
-    Recipe,
-    Siren,
-    TaskSpec,
-)
+from rwf.recipe import MLP, Adam, Factorization, Gaussian, Identity, Positional, Recipe, TaskSpec
 from rwf.signals.brain import brain_slice, brain_source
 from rwf.signals.phantoms import shepp_logan
 from rwf.study import Beside, Study
 from rwf.tasks.base import Task
-from rwf.tasks.image import OMEGAS, Output, pixel_grid, squash
+from rwf.tasks.image import OMEGAS, Output, pixel_grid, siren, squash
 
 PICTURES = 20  # in each of the two sets
 
@@ -135,27 +123,13 @@ _SHEPP = Recipe(
 _BRAIN = replace(_SHEPP, name="ct/brain/none", case="ct/brain", task=Projections("brain", angles=40))
 
 
-def _mapped(recipe: Recipe, variant: str, encoding: EncodingSpec) -> Recipe:
-    return replace(recipe, name=f"{recipe.case}/{variant}", variant=variant, encoding=encoding)
-
-
-def _siren(recipe: Recipe) -> Recipe:
-    """SIREN on the first four pictures, in turns: 28 members with all their pixels would fill an accelerator."""
-    net = Siren(depth=recipe.net.depth, width=recipe.net.width)
-    centred = Affine(of=Identity(), factor=2.0, offset=-1.0)  # SIREN expects [-1, 1]
-    task = replace(recipe.task, output="linear")
-    mapped = _mapped(recipe, "siren", centred)
-    return replace(mapped, task=task, net=net, precision="bf16x3", signals=(0, 1, 2, 3), together=14)
-
-
 def _shallower(recipe: Recipe) -> Recipe:
     """Four hidden layers, for those who count the output layer in the paper's five."""
-    variant = f"{recipe.variant}-four-hidden"
-    return replace(recipe, name=f"{recipe.case}/{variant}", variant=variant, net=replace(recipe.net, depth=4))
+    return recipe.named(f"{recipe.variant}-four-hidden", net=replace(recipe.net, depth=4))
 
 
 _ALL = [
-    _mapped(recipe, variant, encoding)
+    recipe.named(variant, encoding=encoding)
     for recipe in (_SHEPP, _BRAIN)
     for variant, encoding in (
         ("none", Identity()),
@@ -164,7 +138,8 @@ _ALL = [
     )
 ]
 _ALL += [_shallower(recipe) for recipe in _ALL if recipe.variant == "gaussian"]
-_ALL += [_siren(recipe) for recipe in (_SHEPP, _BRAIN)]
+# On the first four pictures, in turns: 28 members with all their pixels would fill an accelerator.
+_ALL += [replace(siren(recipe), signals=(0, 1, 2, 3), together=14) for recipe in (_SHEPP, _BRAIN)]
 RECIPES = {recipe.name: recipe for recipe in _ALL}
 QUICK = {
     name: {

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, UInt8
 
-from rwf.recipe import MLP, Adam, Affine, EncodingSpec, Factorization, Gaussian, Identity, Positional, Recipe, TaskSpec
+from rwf.recipe import MLP, Adam, Affine, Factorization, Gaussian, Identity, Positional, Recipe, TaskSpec
 from rwf.signals.occupancy import mesh_picture, pool_bits, surroundings
 from rwf.signals.pool import UNIT, corners, pool_points
 from rwf.signals.shapes import find_shape, source
@@ -167,16 +167,12 @@ _MAPPINGS = {
 }
 
 
-def _mapped(recipe: Recipe, variant: str, encoding: EncodingSpec) -> Recipe:
-    return replace(recipe, name=f"{recipe.case}/{variant}", variant=variant, encoding=encoding)
-
-
 _CASES = {recipe.case: recipe for recipe in (_DRAGON, _ARMADILLO)}
-_ALL = [_mapped(recipe, *mapping) for recipe in _CASES.values() for mapping in _MAPPINGS.items()]
+_ALL = [recipe.named(name, encoding=encoding) for recipe in _CASES.values() for name, encoding in _MAPPINGS.items()]
 
 # A pool that is seen five times in 10,000 steps stands in for points that never come again: does doubling it matter?
 _DOUBLED = replace(
-    _mapped(_DRAGON, "gaussian", _MAPPINGS["gaussian"]),
+    _DRAGON.named("gaussian", encoding=_MAPPINGS["gaussian"]),
     name="shape/dragon/gaussian-doubled-pool",
     variant="gaussian+doubled pool",
     task=MeshOccupancy("dragon", pool=1 << 25),
