@@ -20,7 +20,7 @@ PAPER = tomllib.loads((Path(__file__).parent / "data" / "paper.toml").read_text(
 PENDING = {
     "ct/atlas",
 }
-# Where the paper's count of layers includes the output layer: found by measuring (docs/images.md).
+# Where the paper's count of layers is taken to include the output layer: provisional (docs/images.md).
 OUTPUT_COUNTED = {"image/natural", "image/text"}
 BACKBONES = {
     "MLP": "mlp",

@@ -137,8 +137,8 @@ _TEXT = replace(
 def _deeper(recipe: Recipe) -> Recipe:
     """Four hidden layers. The paper says four, and Tancik, whose networks these are, counts the output layer.
 
-    Measured on Natural with Gaussian features: Plain reaches 27.3 dB with three hidden layers, 27.5 with four, and
-    27.35 in the paper; RWF with four collapses on some images (2 of 16 in float32) and with three on none.
+    Provisional: one seed of Plain on Natural is nearer to the paper with three at the last step, and with four over
+    the last five looks (docs/images.md). RWF with four collapses on some images (2 of 16 in float32), with three on none.
     """
     return recipe.named(f"{recipe.variant}-four-hidden", net=replace(recipe.net, depth=4))
 
