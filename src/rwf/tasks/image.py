@@ -138,7 +138,8 @@ def _deeper(recipe: Recipe) -> Recipe:
     """Four hidden layers. The paper says four, and Tancik, whose networks these are, counts the output layer.
 
     Provisional: one seed of Plain on Natural is nearer to the paper with three at the last step, and with four over
-    the last five looks (docs/images.md). RWF with four collapses on some images (2 of 16 in float32), with three on none.
+    the last five looks (docs/images.md). RWF with four collapses on some images (2 of 16 in float32), with three on
+    none.
     """
     return recipe.named(f"{recipe.variant}-four-hidden", net=replace(recipe.net, depth=4))
 
