@@ -332,8 +332,8 @@ def _grid(recipe: Recipe, settings: Sequence[str]) -> dict[str, tuple[float, ...
 def _keep_programs(folder: Path) -> None:
     """On a GPU, XLA times kernels and takes the fastest, another one in each compilation.
 
-    So compiled programs are kept beside the runs: a run that is resumed or repeated goes on with the very same
-    kernels, to the same bits, and compiles nothing. A person's own choice of JAX's cache stands.
+    So compiled programs are kept beside the runs: a run that is resumed or repeated goes on with the same kernels,
+    and compiles nothing. A person's own choice of JAX's cache stands.
     """
     import jax
 
