@@ -17,3 +17,8 @@ import rwf
 # Not rwf.recipe: its numbers are floats to people and to tyro, and may be traced arrays in the engine.
 _MODULES = [f"rwf.{info.name}" for info in pkgutil.iter_modules(rwf.__path__)]
 install_import_hook([name for name in _MODULES if name != "rwf.recipe"], "beartype.beartype")
+
+
+def pytest_make_parametrize_id(val, argname):
+    """Bytes never name a test: compressed ones hold the time, and two workers would then disagree on the tests."""
+    return f"{argname}-{len(val)}-bytes" if isinstance(val, bytes) else None
