@@ -114,11 +114,21 @@ def test_solutions_and_errors_are_drawn_from_run_folders(runs):
     with style():
         drawing = solutions(runs)
     assert drawing is not None
-    above, below = drawing.figure.subfigs
-    assert [axes.get_title() for axes in above.axes[:3]] == ["exact", "Plain", "RWF"]
-    assert [axes.get_title() for axes in below.axes] == ["Training loss", "Relative L² error"]
-    assert above.axes[0].get_images()[0].get_array().shape == (8, 10)
+    maps = drawing.figure.axes
+    assert [axes.get_title() for axes in maps[:3]] == ["exact", "Plain", "RWF"]
+    assert [axes.get_title()[:14] for axes in maps[4:6]] == ["error, at most"] * 2
+    assert maps[0].get_images()[0].get_array().shape == (8, 10)
     assert solutions([replace(r, parts=tuple(replace(p, run=None) for p in r.parts)) for r in runs]) is None
+
+
+def test_the_curves_of_training_are_drawn_once_with_the_errors_that_are_to_be_reached(runs):
+    from rwf.report.figures import figures_for
+
+    drawn = figures_for("advection", runs)
+    panels = [(d.title, axes) for d in drawn for axes in d.figure.axes if axes.get_title() == "Relative L² error"]
+    ((title, axes),) = panels
+    assert title.startswith("Training")
+    assert {0.1, 0.05} <= {float(line.get_ydata()[0]) for line in axes.get_lines()}
 
 
 def test_reaching_an_error_is_told_in_steps_and_seconds(runs):

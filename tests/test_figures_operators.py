@@ -25,7 +25,7 @@ def test_predictions_show_the_median_and_the_worst_function_with_all_errors(monk
     with style():
         drawing = operators.predictions([])
     titles = [axes.get_title() for axes in drawing.figure.axes]
-    assert titles.count("truth") == 3
+    assert titles.count("truth u") == 3
     worst = int(np.argmax(made.errors["rwf"]))
     assert f"RWF: {100 * made.errors['rwf'].max():.2g} %" in titles
     assert f"Plain: {100 * made.errors['plain'][worst]:.2g} %" in titles

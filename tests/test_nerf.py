@@ -249,7 +249,7 @@ def test_settings_that_cannot_be_meant_are_refused(settings, message):
 
 
 def test_a_report_shows_the_truth_the_predictions_and_their_errors(run):
-    from rwf.report.figures import png, style
+    from rwf.report.figures import figures_for, png, style
 
     (record,) = load([run])
     with style():
@@ -262,8 +262,10 @@ def test_a_report_shows_the_truth_the_predictions_and_their_errors(run):
     assert shown.count((10, 10, 3)) == 2
     assert (10, 10) in shown
     assert png(drawing.figure).startswith(b"\x89PNG")
-    with style():
-        assert figures.quality([record]) is not None
+    training = [d for d in figures_for("nerf/lego", [record]) if d.title == "Training"]
+    panels = [axes.get_title() for axes in training[0].figure.axes]
+    assert panels.count("Training loss") == 1
+    assert "PSNR of two test views (dB)" in panels
 
 
 def test_without_the_data_only_kept_pictures_are_shown(run):

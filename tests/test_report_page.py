@@ -84,6 +84,19 @@ def test_quick_runs_are_marked_everywhere(tmp_path):
     assert "<strong>QUICK.</strong>" in html
     assert "(QUICK)" in report.markdown([tmp_path])
     assert "QUICK" in printed(report.tables([tmp_path]))
+    assert "Settings that were changed: steps = 6000." in html  # seeds are free, and so is how often one looks
+
+
+def test_a_table_on_80_columns_cuts_nothing_short(tmp_path):
+    for name in ("plain", "aa", "wn", "rwf"):
+        run_folder(tmp_path / "wide", job(name), [0.01821, 0.01836, 0.01809])
+        run_folder(tmp_path / "narrow", job(name), [0.0182, 0.0163, 0.0209])
+    for folder, shown in (("wide", "± 0.00014"), ("narrow", "0.0185 ± 0.0023")):
+        run_folder(tmp_path / folder, job("rwf", changes={"rwf.trains": "log"}), 0.02)
+        text = printed(report.tables([tmp_path / folder]), width=80)
+        assert "…" not in text
+        assert text.count(shown) == 4
+        assert "none+log" in text
 
 
 def test_runs_on_other_bits_of_data_are_noted(tmp_path):
@@ -171,7 +184,7 @@ def test_figures_leave_matplotlibs_settings_alone(runs):
 def test_a_case_without_figures_of_its_own_has_the_generic_ones(runs, case, tmp_path):
     records = [replace(record, case=case) for record in report.load([runs]) if not record.setting]
     titles = [drawing.title for drawing in figures_for(case, records)]
-    assert titles == ["Final values", "Training", "Training at tuned rates", "Training, RWF ablated"]
+    assert titles == ["Final values", "Training", "Training at tuned rates", "Training, ablated"]
 
 
 def test_bold_marks_the_best_and_all_not_distinguishable_from_it(tmp_path):
@@ -196,8 +209,8 @@ def test_the_papers_value_stands_beside_ours(tmp_path):
     assert {row.paper for row in report.rows_of(tuned)} == {None}
 
 
-def printed(tables):
-    console = Console(width=160, record=True, file=io.StringIO())
+def printed(tables, width=160):
+    console = Console(width=width, record=True, file=io.StringIO())
     for table in tables:
         console.print(table)
     return console.export_text()

@@ -102,6 +102,13 @@ def test_it_can_be_said_that_rwf_loses_or_ties(tmp_path):
     assert sentences[2].startswith("RWF+frozen is not distinguishable from RWF at this n:")
 
 
+def test_means_are_told_to_the_digit_that_differs(tmp_path):
+    run_folder(tmp_path, job("rwf"), [0.54180, 0.54182, 0.54181])
+    run_folder(tmp_path, job("plain"), [0.54310, 0.54312, 0.54313])
+    (sentence,) = report.sentences([tmp_path])
+    assert "rel_l2 0.5418 against 0.5431 (difference -0.00131," in sentence
+
+
 def test_one_pair_says_nothing(tmp_path):
     run_folder(tmp_path, job("plain", seeds=1), 0.5)
     run_folder(tmp_path, job("rwf", seeds=1), 0.1)

@@ -188,6 +188,11 @@ def test_a_picture_shows_the_outline_and_the_front():
     assert (before != picture).any()
 
 
+def test_a_net_that_has_learnt_no_surface_is_a_white_picture():
+    nothing = np.zeros((0, 3, 3))
+    assert (portrait(nothing, np.zeros(3), np.ones(3), ball().vertices, size=16) == 1).all()
+
+
 def test_views_are_right_handed_axes_with_y_up():
     axes = view(33.0, 12.0)
     np.testing.assert_allclose(axes @ axes.T, np.eye(3), atol=1e-12)

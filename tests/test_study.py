@@ -34,8 +34,8 @@ def test_the_faster_control_is_a_line_of_the_table_and_is_compared(tmp_path):
     run_folder(tmp_path, job("rwf"), [0.1, 0.11, 0.12])
     run_folder(tmp_path, job("plain", grid={"optim.lr": (0.00272,)}), [0.2, 0.21, 0.22])
     records = report.load([tmp_path])
-    assert "| none+optim.lr=0.00272 | 0.00272 |" in report.markdown(records)
-    assert any("Plain+optim.lr=0.00272" in sentence for sentence in report.sentences(records))
+    assert "| none | 0.00272 |" in report.markdown(records)
+    assert any("Plain (rate 0.00272)" in sentence for sentence in report.sentences(records))
     assert "A grid of" not in report.markdown(records)
 
 

@@ -1,5 +1,6 @@
 """Which lines of a table are compared with which, over the seeds and signals they share, said in words."""
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -38,6 +39,11 @@ class Comparison:
     verdict: Verdict
     quick: bool
 
+    @property
+    def variant(self) -> str:
+        """What both sides are variants of."""
+        return min(self.one.variant, self.other.variant, key=len)
+
     def sentence(self) -> str:
         """The comparison in words."""
         one = contender(*self.one, beside=self.other.variant)
@@ -50,9 +56,16 @@ class Comparison:
         if self.low is not None:
             interval = f"95 % interval {number(self.low)} to {number(self.high)}"
         return (
-            f"{said}: {self.metric} {number(self.one_mean)} against {number(self.other_mean)} "
+            f"{said}: {self.metric} {self._mean(self.one_mean)} against {self._mean(self.other_mean)} "
             f"(difference {number(self.difference)}, {interval}, n = {self.n})."
         )
+
+    def _mean(self, value: float) -> str:
+        """A mean with as many digits as it takes to see the difference: 19.15 against 19.24, not 19.2 twice."""
+        largest = max(abs(self.one_mean), abs(self.other_mean))
+        if not self.difference or 30 * abs(self.difference) > largest or largest > 1e6 * abs(self.difference):
+            return number(value)
+        return f"{value:.{max(0, 1 - math.floor(math.log10(abs(self.difference))))}f}"
 
 
 def compare(one: Record, other: Record, name: str) -> Comparison | None:
@@ -101,7 +114,7 @@ def comparisons(records: Sequence[Record]) -> list[Comparison]:
 def sentences(records: Sequence[Record]) -> list[str]:
     """All comparisons in words, with case and variant where there are several."""
     found = comparisons(records)
-    names = [f"{c.case}, {c.other.variant}" for c in found]
+    names = [f"{c.case}, {c.variant}" for c in found]
     prefixes = [f"{name}: " if len(set(names)) > 1 else "" for name in names]
     return [prefix + comparison.sentence() for prefix, comparison in zip(prefixes, found, strict=True)]
 

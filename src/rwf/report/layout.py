@@ -1,13 +1,16 @@
 """A table as data, which terminal, Markdown and page print alike."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rwf.report.comparisons import compare
-from rwf.report.names import PARAMETRIZATIONS, headlines, metric, number
+from rwf.report.names import PARAMETRIZATIONS, headlines, metric, number, without_rate
 from rwf.report.records import Record
 from rwf.report.rows import Row, rows
+
+RECIPES_RATE = "recipe's"
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,12 @@ class Line:
     @property
     def rate(self) -> str:
         """Which learning rate: the recipe's, a tuned one, or a number that stands in the variant."""
-        return "tuned" if self.tuned else self.variant.partition("+optim.lr=")[2] or "recipe's"
+        return "tuned" if self.tuned else without_rate(self.variant)[1] or RECIPES_RATE
+
+    @property
+    def name(self) -> str:
+        """The variant, less the learning rate, which has a column of its own."""
+        return without_rate(self.variant)[0]
 
     @property
     def n(self) -> str:
@@ -126,11 +134,22 @@ def notes(records: Sequence[Record]) -> list[str]:
     """What a reader of a case's tables must know besides."""
     found = []
     if any(record.quick for record in records):
-        found.append("QUICK: not the full recipe. Good for a look, not for a claim.")
+        found.append("QUICK: not the full recipe. Good for a look, not for a claim. " + _altered(records))
     if settings := sum(not record.in_tables for record in records):
         axes = sorted({path for record in records if not record.in_tables for path in record.setting})
         found.append(f"A grid of {settings} settings of {' and '.join(axes)} is in the figures and in --json.")
     return found + data_notes(records) + divergence_notes(records)
+
+
+def _altered(records: Sequence[Record]) -> str:
+    """In which settings quick runs are not the full recipe: the problem itself may be among them."""
+    changed: dict[str, list[str]] = {}
+    for part in (part for record in records if record.quick for part in record.parts):
+        for path, value in part.info.get("differences", {}).items():
+            if value not in changed.setdefault(path, []):
+                changed[path].append(value)
+    settings = ", ".join(f"{path} = {' or '.join(values)}" for path, values in sorted(changed.items()))
+    return f"Settings that were changed: {settings}." if settings else ""
 
 
 def data_notes(records: Sequence[Record]) -> list[str]:
@@ -162,16 +181,18 @@ def divergence_notes(records: Sequence[Record]) -> list[str]:
 
 
 def plus_minus(mean: float | None, std: float | None) -> str:
-    """A mean and its spread, both to the second digit of the spread.
+    """A mean and its spread, both to the second digit of the spread, but to no more than four of the mean.
 
     >>> plus_minus(0.034123, 0.00213), plus_minus(28.083, 4.34), plus_minus(0.0341, None)
     ('0.0341 ± 0.0021', '28.08 ± 4.34', '0.0341')
-    >>> plus_minus(2.5e-07, 1e-08)
-    '2.5e-07 ± 1e-08'
+    >>> plus_minus(2.5e-07, 1e-08), plus_minus(0.513991, 0.000095), plus_minus(0.513991, 0.000012)
+    ('2.5e-07 ± 1e-08', '0.5140 ± 0.0001', '0.5140 ± 1e-05')
     """
     if mean is None or std is None:
         return number(mean)
     if abs(mean) < 1e-4 or abs(mean) >= 1e6 or std == 0:
         return f"{number(mean)} ± {number(std, 2)}"
-    decimals = next((d for d in range(2, 9) if std * 10**d >= 10), 9)
-    return f"{mean:.{decimals}f} ± {std:.{decimals}f}"
+    most = max(2, 3 - math.floor(math.log10(abs(mean))))  # two runs may agree by chance
+    decimals = next((d for d in range(2, most) if std * 10**d >= 10), most)
+    spread = f"{std:.{decimals}f}" if std * 10**decimals >= 0.5 else number(std, 1)
+    return f"{mean:.{decimals}f} ± {spread}"

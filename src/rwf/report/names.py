@@ -31,7 +31,6 @@ VARIANTS = (
     "mlp",
     "modified-mlp",
     "deeponet",
-    "deeponet-convolutions",
     "modified-deeponet",
 )
 
@@ -48,11 +47,15 @@ def place(name: str, order: Iterable[str]) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric in words; `higher` is None where neither direction is better, and then nothing is compared."""
+    """A metric in words; `higher` is None where neither direction is better, and then nothing is compared.
+
+    A table is about its headlines; what is `watched` stands beside them in figures of training.
+    """
 
     title: str
     higher: bool | None = None
     headline: bool = False
+    watched: bool = False
 
 
 # A task with a new metric adds a line here: without one it is listed, and never called better or worse.
@@ -66,8 +69,8 @@ METRICS = {
     "rel_l2_std": Metric("spread of the relative L² error over test functions", higher=False),
     "chamfer": Metric("Chamfer distance", higher=False, headline=True),
     "normal_consistency": Metric("normal consistency", higher=True, headline=True),
-    "psnr_two_views": Metric("PSNR of two test views (dB)", higher=True),
-    "ssim_two_views": Metric("SSIM of two test views", higher=True),
+    "psnr_two_views": Metric("PSNR of two test views (dB)", higher=True, watched=True),
+    "ssim_two_views": Metric("SSIM of two test views", higher=True, watched=True),
     "test_error": Metric("test error (fraction wrong)", higher=False, headline=True),
     "test_loss": Metric("test loss", higher=False),
     "rms_residual": Metric("residual on the test points", higher=False, headline=True),
@@ -102,11 +105,24 @@ def contender(parametrization: str, tuned: bool, variant: str = "none", beside: 
     'Plain (tuned rate)'
     >>> contender("rwf", False, "gaussian+frozen", beside="gaussian")
     'RWF+frozen'
+    >>> contender("plain", False, "gaussian+optim.lr=0.00272", beside="gaussian")
+    'Plain (rate 0.00272)'
     """
-    suffix = variant.partition("+")[2]
-    same = beside is not None and variant == beside
+    changes, rate = without_rate(variant)
+    suffix = changes.partition("+")[2] if variant != beside else ""
+    rate = "tuned rate" if tuned else f"rate {rate}" if rate and variant != beside else ""
     name = PARAMETRIZATIONS.get(parametrization, parametrization)
-    return name + (f"+{suffix}" if suffix and not same else "") + (" (tuned rate)" if tuned else "")
+    return name + (f"+{suffix}" if suffix else "") + (f" ({rate})" if rate else "")
+
+
+def without_rate(variant: str) -> tuple[str, str]:
+    """A variant, and the learning rate that stands in its name where that is not the recipe's.
+
+    >>> without_rate("gaussian+optim.lr=0.00272"), without_rate("none+frozen")
+    (('gaussian', '0.00272'), ('none+frozen', ''))
+    """
+    name, _, rate = variant.partition("+optim.lr=")
+    return name, rate
 
 
 def number(value: float | int | None, digits: int = 3) -> str:

@@ -1,15 +1,18 @@
 """Tables for the terminal and for Markdown."""
 
 from collections.abc import Sequence
+from typing import Any
 
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from rwf.report.layout import Cell, Layout, layouts
+from rwf.report.layout import RECIPES_RATE, Cell, Layout, Line, layouts
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
 
 _LEGEND = "mean ± standard deviation of n runs; bold: the best, and all not distinguishable from it at this n"
+_WIDEST = 15  # characters of a mean with its spread, four of which fit beside the name of a variant
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
@@ -25,22 +28,32 @@ def markdown(records: Sequence[Record]) -> str:
 def _table(layout: Layout) -> Table:
     title = Text.assemble(layout.title, (" QUICK", "bold yellow") if layout.quick else "")
     caption = "\n".join([f"data: {layout.data}", _LEGEND, *layout.notes])
-    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
-    for name in ("variant", "rate"):
-        table.add_column(name)
+    # As narrow as can be: four means with their spread must stand side by side on 80 columns.
+    style: Any = {"box": box.SIMPLE_HEAD, "padding": 0, "min_width": 76}
+    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", **style)
+    table.add_column("variant", overflow="fold")  # a name that is cut short would be another's too
     for name in PARAMETRIZATIONS.values():
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("n", justify="right")
+    # Longer ones leave no room for the names of variants on 80 columns: their spread goes below them.
+    below = max((len(cell.value) for line in layout.lines for cell in line.cells.values()), default=0) > _WIDEST
     for line in layout.lines:
-        cells = [_cell(line.cells.get(name)) for name in PARAMETRIZATIONS]
-        table.add_row(Text(line.variant), line.rate, *cells, line.n)
+        cells = [_cell(line.cells.get(name), spread_below=below) for name in PARAMETRIZATIONS]
+        table.add_row(_variant(line), *cells, line.n)
     return table
 
 
-def _cell(cell: Cell | None) -> Text:
+def _variant(line: Line) -> Text:
+    text = Text(line.name)
+    if line.rate != RECIPES_RATE:
+        text.append("\ntuned rate" if line.tuned else f"\nrate {line.rate}", "dim")
+    return text
+
+
+def _cell(cell: Cell | None, *, spread_below: bool) -> Text:
     if cell is None:
         return Text("")
-    text = Text(cell.value, "bold" if cell.best else "")
+    text = Text(cell.value.replace(" ± ", "\n± ") if spread_below else cell.value, "bold" if cell.best else "")
     if cell.n > 1:
         text.append(f"\nmedian {cell.median}", "dim")
     if cell.diverged:
@@ -60,7 +73,7 @@ def _markdown(layout: Layout) -> str:
     ]
     for line in layout.lines:
         cells = [_markdown_cell(line.cells.get(name)) for name in PARAMETRIZATIONS]
-        lines.append(f"| {line.variant} | {line.rate} | {' | '.join(cells)} | {line.n} |")
+        lines.append(f"| {line.name} | {line.rate} | {' | '.join(cells)} | {line.n} |")
     return "\n".join([*lines, "", f"Data: {layout.data}; {_LEGEND}.", *layout.notes, ""])
 
 

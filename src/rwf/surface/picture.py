@@ -47,7 +47,8 @@ def render(
         line, top, triangle = met.line[order], met.height[order], met.triangle[order]
         higher = top > height[line]
         height[line[higher]], front[line[higher]] = top[higher], triangle[higher]
-    picture = np.where((front >= 0)[:, None], _shades(seen)[front], 1.0)
+    picture = np.ones((n * n, 3))
+    picture[front >= 0] = _shades(seen)[front[front >= 0]]  # a net that has learnt no surface is a white picture
     return picture.reshape(size, finer, size, finer, 3).mean(axis=(1, 3))
 
 

@@ -69,7 +69,7 @@ _PAPER = Recipe(
 _CONVOLUTIONS = replace(
     _PAPER,
     name="darcy/convolutions",
-    variant="deeponet-convolutions",
+    variant="deeponet+convolutions",  # compared with RWF on the dense layers alone
     net=replace(_PAPER.net, parametrized_convolutions=True),
 )
 RECIPES = {recipe.name: recipe for recipe in (_PAPER, _CONVOLUTIONS)}
@@ -82,8 +82,8 @@ QUICK = {
         "net.sensors": (20, 20),
         "net.width": 64,
         "net.channels": (16, 32),
-        "steps": 1_000,
-        "log_every": 100,
+        "steps": 3_000,
+        "log_every": 150,
         "seeds": 2,
     }
     for name in RECIPES

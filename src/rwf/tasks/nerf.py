@@ -180,6 +180,7 @@ QUICK = {
         "task.block": 400,
         "net.width": 64,
         "encoding.frequencies": 64,
+        "encoding.scale": 4.0,  # 600 steps do not learn what 40 pixels cannot show
         "steps": 600,
         "log_every": 100,
         "optim.warmup_steps": 60,

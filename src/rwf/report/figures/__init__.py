@@ -8,15 +8,15 @@ from rwf.report.figures.ablation import ablation
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.regression_1d import comparison
 from rwf.report.figures.solutions import solutions
-from rwf.report.figures.style import png, style
+from rwf.report.figures.style import mark, png, style
 from rwf.report.records import Record
 
 _Draws = dict[str, tuple[Callable[[Sequence[Record]], Drawing | None], ...]]
 
 # A case with figures of its own adds a line.
 _OWN: _Draws = {
-    "regression-1d": (comparison, ablation, lambda records: landscape.figure()),
-    "nerf/lego": (nerf.views, nerf.quality),
+    "regression-1d": (comparison, ablation),
+    "nerf/lego": (nerf.views,),
     "advection": tuple(functools.partial(solutions, variant=v) for v in ("regular", "curriculum", "causal")),
     "cavity": (cavity.mlp, cavity.modified_mlp, cavity.best_beyond),
     "soap/cavity": (cavity.modified_mlp,),
@@ -26,6 +26,8 @@ _OWN: _Draws = {
 }
 # Figures with a panel for each case of a family, `image/natural` and `image/text`: drawn with the first of them.
 _FAMILY: _Draws = {"image": (siren.sweep,), "ct": (siren.sweep,)}
+# Figures of the theory, which show no run.
+_THEORY = {"regression-1d": (landscape.figure,)}
 
 __all__ = ["Drawing", "figures_for", "png", "style"]
 
@@ -36,7 +38,19 @@ def figures_for(case: str, records: Sequence[Record]) -> list[Drawing]:
     family = case.partition("/")[0]
     related = [record for record in records if record.case.partition("/")[0] == family]
     with style():
-        own = [draw(mine) for draw in _OWN.get(case, (solutions,))]  # a person's own case may be a PDE
+        own = [(draw(mine), mine) for draw in _OWN.get(case, (solutions,))]  # a person's own case may be a PDE
         if related and related[0].case == case:
-            own += [draw(related) for draw in _FAMILY.get(family, ())]
-        return [drawing for drawing in own if drawing is not None] + generic.figures(mine)
+            own += [(draw(related), related) for draw in _FAMILY.get(family, ())]
+        own += [(drawing, mine) for drawing in generic.figures(mine)]
+        drawn = [_marked(drawing, shown) for drawing, shown in own if drawing is not None]
+        return drawn + [draw() for draw in _THEORY.get(case, ())]
+
+
+def _marked(drawing: Drawing, records: Sequence[Record]) -> Drawing:
+    """A figure that says that its runs are quick or its data a stand-in: a picture may leave its page."""
+    marks = ["QUICK: not the full recipe"] if any(record.quick for record in records) else []
+    marks += ["stand-in data"] if any(record.data.startswith("stand-in") for record in records) else []
+    if not marks:
+        return drawing
+    mark(drawing.figure, "; ".join(marks))
+    return drawing._replace(caption=f"{drawing.caption} {'; '.join(marks).capitalize()}.")

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.style import INK, blank, colour
-from rwf.report.names import PARAMETRIZATIONS, VARIANTS, number
+from rwf.report.names import PARAMETRIZATIONS, VARIANTS
 from rwf.report.records import Record
 from rwf.tree import materialize
 
@@ -60,16 +60,16 @@ def _solutions(records: Sequence[Record], variant: str) -> Drawing | None:
     for above, below, flow in zip(grid[0, 1:], grid[1, 1:], flows, strict=True):
         _map(above, flow.speed, _SPEEDS, 1.0)
         errors = _map(below, np.abs(flow.speed - flow.target), _ERRORS, worst)
-        above.set_title(PARAMETRIZATIONS[flow.record.parametrization])
+        above.set_title(PARAMETRIZATIONS[flow.record.parametrization], color=colour(flow.record))
         error = float(np.linalg.norm(flow.speed - flow.target) / np.linalg.norm(flow.target))
-        below.set_title(f"error {number(100 * error)} %", fontsize=10)
+        below.set_title(f"error {100 * error:.{2 if error < 0.1 else 1}f} %", fontsize=10)
     figure.colorbar(speeds, ax=grid[0], shrink=0.9, label="speed")
     figure.colorbar(errors, ax=grid[1], shrink=0.9, label="error of the speed")
     _draw_centreline(grid[1, 0], flows)
     caption = (
         "The speed of the flow, the first seed of each, and how far it is from the reference. Bottom left: u along "
-        "the vertical centreline, the reference of our own solver dashed. The error below each name is that of the "
-        "whole grid."
+        "the vertical centreline, in the colours of the names, the reference of our own solver dashed. The error below "
+        "each name is that of the whole grid."
     )
     return Drawing(f"Solutions ({variant})", caption, figure)
 
@@ -88,6 +88,8 @@ def _read(record: Record) -> _Flow | None:
 
 def _map(axes: "matplotlib.axes.Axes", values: Float[np.ndarray, "nx ny"], colours: str, top: float) -> Any:
     axes.set(xticks=[0, 1], yticks=[0, 1])
+    axes.set_xlabel("x", labelpad=-8)
+    axes.set_ylabel("y", labelpad=-6)
     axes.grid(visible=False)
     return axes.imshow(values.T, origin="lower", extent=(0, 1, 0, 1), cmap=colours, vmin=0, vmax=top)
 

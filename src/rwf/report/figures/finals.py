@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rwf.report.figures.drawing import Drawing
-from rwf.report.figures.style import FAINT, blank, colour
+from rwf.report.figures.style import FAINT, blank, colour, log_where_positive
 from rwf.report.names import PARAMETRIZATIONS, metric
 from rwf.report.records import Record
 from rwf.report.rows import rows
@@ -21,8 +21,9 @@ def finals(records: Sequence[Record], names: Sequence[str], title: str) -> Drawi
     """A column for each record, a panel for each metric; groups that were not run are left out."""
     groups = {
         "at the recipe's rate": [r for r in records if "+" not in r.variant and not r.tuned],
+        "faster": [r for r in records if r.setting],
         "at tuned rates": [r for r in records if "+" not in r.variant and r.tuned],
-        "ablations": [r for r in records if "+" in r.variant],
+        "ablations": [r for r in records if "+" in r.variant and not r.setting],
     }
     groups = {name: group for name, group in groups.items() if group}
     if not groups or not names:
@@ -33,6 +34,8 @@ def finals(records: Sequence[Record], names: Sequence[str], title: str) -> Drawi
         _draw_panel(figure.add_subplot(len(names), 1, panel + 1), groups, name)
     caption = "A dot a run; diamond and bar: the mean and its 95 % interval (t)"
     caption += "; cross: the paper's value." if any(row.paper is not None for row in rows(records)) else "."
+    if "faster" in groups:
+        caption += " Faster: at RWF's first effective rate, the recipe's times e to the mean of log s."
     if "at tuned rates" in groups:
         caption = (
             "Is RWF's gain more than a faster learning rate? Beside the recipe's rate, the rate of each was "
@@ -54,9 +57,7 @@ def _draw_panel(axes: "matplotlib.axes.Axes", groups: dict[str, list[Record]], n
     axes.set_xlim(-0.6, start - _GAP - 0.4)
     axes.set_ylabel(metric(name).title)
     axes.grid(axis="x", visible=False)
-    values = [v for group in groups.values() for record in group for v in record.finals(name).values()]
-    if not metric(name).higher and values and min(values) > 0:
-        axes.set_yscale("log")
+    log_where_positive(axes, name)
 
 
 def draw_final(axes: "matplotlib.axes.Axes", record: Record, name: str, place: float) -> None:
@@ -77,7 +78,8 @@ def draw_final(axes: "matplotlib.axes.Axes", record: Record, name: str, place: f
 
 
 def _tick(record: Record) -> str:
-    suffix = record.variant.partition("+")[2].replace("+", "\n")
-    rate = record.parts[0].info.get("recipe", {}).get("optim", {}).get("lr")
+    suffix = "" if record.setting else record.variant.partition("+")[2].replace("+", "\n").replace(" ", "\n")
+    suffix = suffix.replace("=", "=\n")  # in a line they would run into their neighbours'
+    rate = record.setting.get("optim.lr") or record.parts[0].info.get("recipe", {}).get("optim", {}).get("lr")
     below = suffix or (f"{rate:g}" if isinstance(rate, float) else "")
     return PARAMETRIZATIONS.get(record.parametrization, record.parametrization) + f"\n{below}"

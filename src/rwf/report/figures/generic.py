@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.finals import finals
 from rwf.report.figures.training import training
-from rwf.report.names import headlines
+from rwf.report.names import headlines, metric
 from rwf.report.records import Record
 
 
 def figures(records: Sequence[Record]) -> list[Drawing]:
     """Final values and training curves, variant by variant; grids have figures of their own."""
-    shown = [record for record in records if not record.setting]
-    names = headlines(list(dict.fromkeys(name for record in shown for name in record.metrics)))
+    shown = [record for record in records if record.in_tables]
+    measured = list(dict.fromkeys(name for record in shown for name in record.metrics))
+    names, watched = headlines(measured), [name for name in measured if metric(name).watched]
     variants = list(dict.fromkeys(_base(record) for record in shown))
     found = []
     for variant in variants:
@@ -20,13 +21,14 @@ def figures(records: Sequence[Record]) -> list[Drawing]:
         of = f" ({variant})" if len(variants) > 1 else ""
         whole = [record for record in mine if record.variant == variant and not record.tuned]
         tuned = [record for record in mine if record.variant == variant and record.tuned]
-        ablated = [record for record in mine if record.variant != variant]
-        rwf = [record for record in whole if record.parametrization == "rwf"]
+        ablated = [record for record in mine if record.variant != variant and not record.setting]
+        changed = {record.parametrization for record in ablated}
+        beside = [record for record in whole if record.parametrization in changed]
         found += [
             finals(mine, names, f"Final values{of}"),
-            training(whole, names, f"Training{of}"),
-            training(tuned, names, f"Training at tuned rates{of}"),
-            training(rwf + ablated if ablated else [], names, f"Training, RWF ablated{of}"),
+            training(whole, names + watched, f"Training{of}"),
+            training(tuned, names + watched, f"Training at tuned rates{of}"),
+            training(beside + ablated if ablated else [], names + watched, f"Training, ablated{of}"),
         ]
     return [drawing for drawing in found if drawing is not None]
 

@@ -1,4 +1,4 @@
-"""The paper's figures of inverse rendering: a test view as the four trained nets see it, and quality over training."""
+"""The paper's figure of inverse rendering: a test view as the four trained nets see it."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +14,6 @@ from rwf.precision import resolve
 from rwf.record import Run
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.style import blank
-from rwf.report.figures.training import training
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
 from rwf.tree import materialize
@@ -70,14 +69,9 @@ def _draw_errors(row: Sequence["matplotlib.axes.Axes"], seen: Sequence[_Seen]) -
     ]
     bar = row[0].figure.colorbar(shown[0], cax=row[0].inset_axes((0.88, 0.04, 0.07, 0.92)), extend="max")
     bar.set_label("absolute error")
+    bar.ax.grid(visible=False)
     bar.ax.yaxis.set_ticks_position("left")
     bar.ax.yaxis.set_label_position("left")
-
-
-def quality(records: Sequence[Record]) -> Drawing | None:
-    """PSNR and SSIM over training, on the two views that are looked at."""
-    whole = _at_the_papers_setting(records)
-    return training(whole, ("psnr_two_views", "ssim_two_views"), "Two test views during training")
 
 
 def _at_the_papers_setting(records: Sequence[Record]) -> list[Record]:

@@ -42,8 +42,8 @@ def predictions(records: Sequence[Record]) -> Drawing | None:
         _draw_function(row, tested, shown, function, name)
     caption = (
         f"Test functions by {PARAMETRIZATIONS[shown]}'s error: the median one, the one at 90 % and the worst. From the "
-        f"left: input, true solution, prediction ({PARAMETRIZATIONS[shown]}), and the absolute errors, on one scale a "
-        "row, with the relative L² error above. The first seed of each."
+        f"left: input, true solution, prediction ({PARAMETRIZATIONS[shown]}) on its scale, and the absolute errors, on "
+        "one scale a row, with the relative L² error above. The first seed of each."
     )
     return Drawing("Predictions", caption, figure)
 
@@ -93,9 +93,10 @@ def _draw_function(row: Any, tested: _Tested, shown: str, function: int, name: s
     span = {"vmin": truth.min(), "vmax": truth.max()}
     _draw_input(row[0], np.asarray(holdout.a[function]), name)
     _draw_field(row[1], holdout, truth, cmap="viridis", **span)
-    row[1].set_title("truth", fontsize=10)
-    _draw_field(row[2], holdout, tested.predictions[shown][function], cmap="viridis", **span)
+    row[1].set_title("truth u", fontsize=10)
+    field = _draw_field(row[2], holdout, tested.predictions[shown][function], cmap="viridis", **span)
     row[2].set_title(PARAMETRIZATIONS[shown], fontsize=10)
+    _draw_bar(row[2], field, "u")
     missed = {key: np.abs(prediction[function] - truth) for key, prediction in tested.predictions.items()}
     top = max(float(np.quantile(error, 0.995)) for error in missed.values())
     images = [
@@ -104,19 +105,27 @@ def _draw_function(row: Any, tested: _Tested, shown: str, function: int, name: s
     ]
     for axes, key in zip(row[3:], missed, strict=True):
         axes.set_title(f"{PARAMETRIZATIONS[key]}: {100 * tested.errors[key][function]:.2g} %", fontsize=10)
-    bar = row[-1].figure.colorbar(images[-1], ax=row[-1], fraction=0.08, pad=0.04)
+    _draw_bar(row[-1], images[-1], "absolute error")
+
+
+def _draw_bar(axes: "matplotlib.axes.Axes", image: Any, name: str) -> None:
+    bar: Any = axes.figure.colorbar(image, ax=axes, fraction=0.08, pad=0.04)
+    bar.set_label(name, fontsize=8)
     bar.ax.tick_params(labelsize=8)
 
 
 def _draw_input(axes: "matplotlib.axes.Axes", a: np.ndarray, name: str) -> None:
     if a.ndim == 2:
-        axes.imshow(a.T, origin="lower", extent=(0, 1, 0, 1), cmap="cividis", aspect="auto")
+        image = axes.imshow(a.T, origin="lower", extent=(0, 1, 0, 1), cmap="cividis", aspect="auto")
+        axes.set(xticks=[], yticks=[])
         axes.grid(visible=False)
+        _draw_bar(axes, image, "a")
     else:
         axes.plot(np.linspace(0, 1, len(a)), a, color=INK, linewidth=1.2)
         axes.margins(x=0)
     axes.set_ylabel(name)
-    axes.set_title("a", fontsize=10)
+    axes.set_title("input a", fontsize=10)
+    axes.set_xlabel("x", fontsize=9, labelpad=1)
     axes.tick_params(labelsize=8)
 
 

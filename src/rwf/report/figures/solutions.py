@@ -1,4 +1,4 @@
-"""The paper's figures of PDEs in one space and time: solutions, error maps, and the error over training."""
+"""The paper's figures of PDEs in one space and time: solutions and error maps."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -8,10 +8,8 @@ from jaxtyping import Float
 
 from rwf.pde import PDETask
 from rwf.report.figures.drawing import Drawing
-from rwf.report.figures.style import FAINT, blank, colour, draw_band, label, log_where_positive, step_axis
-from rwf.report.names import PARAMETRIZATIONS, metric
-from rwf.report.paper import paper_value
-from rwf.report.reaching import METRIC, PERCENT
+from rwf.report.figures.style import blank
+from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
 from rwf.tree import materialize
 
@@ -35,15 +33,11 @@ def solutions(records: Sequence[Record], variant: str | None = None) -> Drawing 
     shown = [solved for name in PARAMETRIZATIONS if name in found and (solved := _read(found[name])) is not None]
     if not shown:
         return None
-    figure = blank(7.6)
-    above, below = cast("Any", figure.subfigures(2, 1, height_ratios=[1.5, 1]))
-    _draw_maps(above, shown)
-    _draw_training(below, shown)
-    caption = "Top: the exact solution, and what the first seed of each found. Middle: the error, one scale for all."
+    figure = blank(4.6 if shown[0].exact is not None else 2.6)
+    _draw_maps(figure, shown)
+    caption = "Top: the exact solution, and what the first seed of each found. Below: the error, one scale for all."
     if shown[0].exact is None:
-        caption = "Top: what the first seed of each found."
-    caption += " Bottom: the loss and the error over training, median and 16–84 % band over seeds"
-    caption += "; crosses: the paper's final values." if _paper(shown[0].record) is not None else "."
+        caption = "What the first seed of each found."
     return Drawing(f"Solutions ({variant})", caption, figure)
 
 
@@ -66,7 +60,7 @@ def _read(record: Record) -> _Solved | None:
     return _Solved(record, task, found, exact)
 
 
-def _draw_maps(figure: "matplotlib.figure.SubFigure", shown: Sequence[_Solved]) -> None:
+def _draw_maps(figure: "matplotlib.figure.Figure", shown: Sequence[_Solved]) -> None:
     first = shown[0]
     exact, names = first.exact, first.task.problem.domain.names
     maps = {PARAMETRIZATIONS[s.record.parametrization]: s.found for s in shown}
@@ -93,30 +87,9 @@ def _draw_maps(figure: "matplotlib.figure.SubFigure", shown: Sequence[_Solved]) 
         for row in range(rows):
             grid[row, column].grid(visible=False)
         grid[rows - 1, column].set_xlabel(names[1])
-    for row in range(rows):
-        figure.colorbar(grid[row, -1].get_images()[0], ax=list(grid[row]), shrink=0.9)
+    for row, name in zip(range(rows), ("u", "absolute error"), strict=False):
+        figure.colorbar(grid[row, -1].get_images()[0], ax=list(grid[row]), shrink=0.9, label=name)
     if errors:
         grid[1, 1].set_ylabel(names[0])
+        grid[1, 1].tick_params(labelleft=True)
     grid[0, 0].set_ylabel(names[0])
-
-
-def _draw_training(figure: "matplotlib.figure.SubFigure", shown: Sequence[_Solved]) -> None:
-    name = "rel_l2" if shown[0].exact is not None else "rms_residual"
-    loss, error = (figure.add_subplot(1, 2, i + 1) for i in range(2))
-    for solved in shown:
-        line = {"color": colour(solved.record), "label": label(solved.record).partition("+")[0]}
-        draw_band(loss, solved.record.curves.band("loss"), **line)
-        draw_band(error, solved.record.curves.band(name), **line)
-        if (paper := _paper(solved.record)) is not None:
-            error.plot(solved.record.curves.step[-1], paper, "x", color=colour(solved.record), clip_on=False, mew=1.8)
-    for axes, what in ((loss, "loss"), (error, name)):
-        log_where_positive(axes, what)
-        step_axis(axes)
-        axes.set_title(metric(what).title[:1].upper() + metric(what).title[1:])
-    for percent in PERCENT if name == METRIC else ():
-        error.axhline(percent / 100, color=FAINT, linewidth=0.8, linestyle="--")
-    loss.legend()
-
-
-def _paper(record: Record) -> float | None:
-    return None if record.quick else paper_value(record.case, record.variant, record.parametrization, "rel_l2")

@@ -1,4 +1,4 @@
-"""One style for all figures: the same colour for a parametrization everywhere, and bands over seeds."""
+"""One style for all figures: the same colour for a parametrization everywhere, and bands over runs."""
 
 import io
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
 COLOURS = {"plain": "#0072B2", "aa": "#E69F00", "wn": "#009E73", "rwf": "#D55E00"}
 OTHERS = ("#CC79A7", "#56B4E9", "#7F7F7F")
-INK, FAINT = "#222222", "#888888"
+INK, FAINT, MARK = "#222222", "#888888", "#A06A00"
 WIDTH = 11.0  # inches: the width of the page
 DPI = 130
 
@@ -77,8 +77,16 @@ def colour(record: Record) -> str:
     return COLOURS.get(record.parametrization, INK)
 
 
+def mark(figure: "matplotlib.figure.Figure", text: str) -> None:
+    """Writes above a figure what must be known where it is shown without its page."""
+    layout: Any = figure.get_layout_engine()
+    inch = 1 / figure.get_figheight()
+    layout.set(rect=(0, 0, 1, 1 - 0.26 * inch))
+    figure.text(1, 1 - 0.04 * inch, f"{text} ", ha="right", va="top", fontsize=9, color=MARK)
+
+
 def draw_band(axes: "matplotlib.axes.Axes", band: Band | None, **line: Any) -> None:
-    """A median with its 16 to 84 % band over seeds."""
+    """A median with its 16 to 84 % band over runs."""
     if band is None or not len(band.step):
         return
     axes.plot(band.step, band.median, **line)
@@ -86,9 +94,13 @@ def draw_band(axes: "matplotlib.axes.Axes", band: Band | None, **line: Any) -> N
 
 
 def log_where_positive(axes: "matplotlib.axes.Axes", name: str) -> None:
-    """A logarithmic axis for errors, losses and changes that are all positive; decibels stay as they are."""
-    values = [np.asarray(line.get_ydata(), float) for line in axes.get_lines()]
-    if not metric(name).higher and values and all((v > 0).all() for v in values):
+    """A logarithmic axis for errors, losses and changes that are positive and not all alike; decibels stay as they are.
+
+    Within a factor of three a logarithm straightens nothing, and leaves an axis with one label or none.
+    """
+    lines = [np.asarray(line.get_ydata(), float) for line in axes.get_lines()]
+    values = np.concatenate([line[np.isfinite(line)] for line in lines]) if lines else np.zeros(0)
+    if not metric(name).higher and len(values) and values.min() > 0 and values.max() >= 3 * values.min():
         axes.set_yscale("log")
         _few_decades(axes)
 
@@ -97,8 +109,9 @@ def _few_decades(axes: "matplotlib.axes.Axes") -> None:
     """Within two decades powers of ten are too few labels, and matplotlib's own beside them too long."""
     low, high = axes.get_ylim()
     if high / low < 100:
+        labelled = "2345678" if high / low < 6 else "235"
         axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
-        axes.yaxis.set_minor_formatter(lambda y, _: f"{y:g}" if f"{y:e}"[0] in "235" else "")
+        axes.yaxis.set_minor_formatter(lambda y, _: f"{y:g}" if f"{y:e}"[0] in labelled else "")
 
 
 def step_axis(axes: "matplotlib.axes.Axes") -> None:

@@ -1,36 +1,62 @@
 """What happened during training: loss, metrics and weight change."""
 
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 from rwf.report.figures.drawing import Drawing
-from rwf.report.figures.style import OTHERS, blank, colour, draw_band, label, log_where_positive, step_axis
+from rwf.report.figures.style import FAINT, OTHERS, blank, colour, draw_band, label, log_where_positive, step_axis
 from rwf.report.names import metric
+from rwf.report.paper import paper_value
+from rwf.report.reaching import METRIC, PERCENT
 from rwf.report.records import Record
 
-_LINES = ("-", "--", ":", "-.")
+_LINES = ("--", ":", "-.")
 
 
 def training(records: Sequence[Record], names: Sequence[str], title: str) -> Drawing | None:
-    """Loss, some metrics and the weight change over training: medians, with bands over seeds."""
+    """Loss, some metrics and the weight change over training: medians, with bands over runs, and the paper's end."""
     asked = dict.fromkeys(("loss", *names, "weight_change"))
     panels = [name for name in asked if any(name in record.curves.values for record in records)]
     if not panels:
         return None
-    figure = blank(3.3)
+    figure = blank(3.6)
+    caption = "Median over the runs of a line, with the band from 16 % to 84 % of them"
+    papers = percents = False
+    lines = _lines(records)
     for panel, name in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), panel + 1)
-        used: dict[str, int] = {}
-        for record in records:
-            # The first of a parametrization has its colour; ablations beside it have others.
-            count = used[record.parametrization] = used.get(record.parametrization, -1) + 1
-            line = {
-                "color": ([colour(record), *OTHERS] * len(records))[count],
-                "linestyle": _LINES[count % 4],
-            }
+        for record, line in zip(records, lines, strict=True):
             draw_band(axes, record.curves.band(name), label=label(record), **line)
+            if (paper := _paper(record, name)) is not None:
+                papers = True
+                axes.plot(record.curves.step[-1], paper, "x", color=colour(record), clip_on=False, mew=1.8)
+        axes.set_title(metric(name).title[:1].upper() + metric(name).title[1:])
+        if name == METRIC and any(f"steps_to_{PERCENT[0]}_percent" in record.metrics for record in records):
+            percents = True
+            for percent in PERCENT:
+                axes.axhline(percent / 100, color=FAINT, linewidth=0.8, linestyle="--")
         log_where_positive(axes, name)
         step_axis(axes)
-        axes.set_title(metric(name).title[:1].upper() + metric(name).title[1:])
-        if panel == 0:
-            axes.legend()
-    return Drawing(title, "Median over seeds, with the band from 16 % to 84 % of them.", figure)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))  # inside it would lie on the curves
+    caption += f"; dashed: {' % and '.join(map(str, PERCENT))} %" if percents else ""
+    caption += "; crosses: the paper's final values" if papers else ""
+    return Drawing(title, f"{caption}.", figure)
+
+
+def _lines(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """The first of a parametrization has its colour; ablations beside it have others, no two alike."""
+    lines, others = [], itertools.cycle(zip(OTHERS, _LINES, strict=True))
+    for i, record in enumerate(records):
+        first = record.parametrization not in {other.parametrization for other in records[:i]}
+        tint, style = (colour(record), "-") if first else next(others)
+        lines.append({"color": tint, "linestyle": style})
+    return lines
+
+
+def _paper(record: Record, name: str) -> float | None:
+    """What the paper reached; a quick run ends elsewhere, and is another problem often."""
+    if record.quick or record.tuned:
+        return None
+    return paper_value(record.case, record.variant, record.parametrization, name)
