@@ -9,7 +9,8 @@ from rwf import train
 from rwf.job import Job
 from rwf.registry import find_recipe
 from rwf.spec import with_values
-from rwf.tasks.image import ImageRegression, ImageSet, pixel_grid
+from rwf.tasks.image import ImageRegression, ImageSet
+from rwf.tasks.pixels import pixel_grid
 
 TASK = ImageRegression(jax.random.uniform(jax.random.key(0), (8, 8, 3)), output="sigmoid", blocks=4)
 
@@ -83,3 +84,12 @@ def test_images_are_members_of_one_program():
 def test_a_size_that_does_not_divide_is_refused():
     with pytest.raises(ValueError, match="divide 512"):
         ImageSet("text", size=100).build(0)
+
+
+@pytest.mark.parametrize("images", ["natural", "text"])
+def test_the_quick_setting_has_frequencies_that_its_training_pixels_can_tell(images):
+    """With those of the whole picture a quick net fits the pixels that it sees, and guesses between them."""
+    positional, gaussian = (find_recipe(f"image/{images}/{name}").with_quick() for name in ("positional", "gaussian"))
+    highest = positional.task.size / 2 / 2  # cycles a picture, two of the training pixels each
+    assert 2**positional.encoding.scale <= highest
+    assert 2 * gaussian.encoding.scale <= highest

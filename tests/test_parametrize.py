@@ -290,6 +290,11 @@ USES = {
     "list(node)": lambda node, x: list(node),
     "float(node)": lambda node, x: float(node),
     "bool(node)": lambda node, x: bool(node),
+    "node == 0": lambda node, x: node == 0,
+    "node != 0.0": lambda node, x: node != 0.0,
+    "node == np.float32(0)": lambda node, x: node == np.float32(0),
+    "node == x": lambda node, x: node == x,
+    "x == node": lambda node, x: x == node,
 }
 
 
@@ -331,6 +336,21 @@ def test_the_error_is_an_attribute_error_and_a_type_error(kind):
     for error in (AttributeError, TypeError):
         with pytest.raises(error, match=r"rwf\.materialize"):
             one_of_each()[kind].shape  # noqa: B018
+
+
+@pytest.mark.parametrize("kind", one_of_each())
+def test_nodes_are_compared_with_what_is_no_number_as_dataclasses_are(kind):
+    node = one_of_each()[kind]
+    assert node == node  # its arrays are compared by identity first
+    assert node != "weight"
+    assert node not in [None, (), *(other for other in one_of_each().values() if other is not node)]
+
+
+def test_nodes_without_arrays_are_equal_and_hashed_by_their_fields():
+    """Masks and trees of axes hold such nodes."""
+    assert Frozen(False) == Frozen(False)
+    assert Frozen(False) != Frozen(True)
+    assert len({Frozen(1), Frozen(1), Frozen(2), Factorized(0, 0, (-2,))}) == 3
 
 
 def test_nodes_are_immutable():

@@ -5,6 +5,8 @@ import math
 import torch
 from torch import nn
 
+from rwf.interop import torch as interop
+
 torch.set_num_threads(1)  # the models are tiny, and test workers share the cores
 
 
@@ -176,3 +178,29 @@ def distance(a, b):
     """The largest difference, relative to the largest value of the second."""
     a, b = a.detach().double(), b.detach().double()
     return float((a - b).abs().max() / b.abs().max().clamp(min=1e-30))
+
+
+# Every parametrization, the variants of the factorization included.
+KINDS = {
+    "aa": lambda model: interop.adapt(model),
+    "wn": lambda model: interop.normalize(model),
+    "rwf": lambda model: interop.factorize(model, seed=0),
+    "rwf-log": lambda model: interop.factorize(model, seed=0, trains="log"),
+    "rwf-frozen": lambda model: interop.factorize(model, seed=0, trains="nothing"),
+}
+
+
+def mlp(seed=0):
+    """The smallest of the models alone."""
+    return make("mlp", seed)[0]
+
+
+def state(model):
+    """A copy of all that a model holds."""
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def same_state(model, before):
+    """Whether a model holds what it held, to the bit and in the same order."""
+    after = model.state_dict()
+    return list(after) == list(before) and all(torch.equal(after[name], before[name]) for name in before)

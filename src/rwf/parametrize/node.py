@@ -1,6 +1,7 @@
 """What every parametrization is: a pytree node that stands in the place of a weight, or of a layer."""
 
 import abc
+import numbers
 from typing import Any, NoReturn
 
 import jax
@@ -67,3 +68,18 @@ def register(kind: type, *, arrays: tuple[str, ...], static: tuple[str, ...] = (
         return kind(**dict(zip(arrays, children, strict=True)), **dict(zip(static, fixed, strict=True)))
 
     jax.tree_util.register_pytree_with_keys(kind, flatten_with_keys, unflatten, flatten)
+    _refuse_numbers(kind)
+
+
+def _refuse_numbers(kind: Any) -> None:
+    """`weight == 0` is a node's only use as an array that Python answers by itself: False, whatever the weight.
+
+    Nodes go on being compared with all else as dataclasses are; dataclasses write `__eq__` anew in each class, so
+    it is trapped here and not in `Node`. `!=` follows, and hashing stays as it was.
+    """
+    by_fields = kind.__eq__
+
+    def equal(node: Any, other: Any) -> Any:
+        return node._refuse() if isinstance(other, numbers.Number) else by_fields(node, other)
+
+    kind.__eq__ = equal

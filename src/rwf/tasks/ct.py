@@ -1,14 +1,12 @@
 """The paper's 2D computed tomography: fit projections of a density, be judged on the density."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, final
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float32, PRNGKeyArray
+from jaxtyping import Array, Float, Float32
 
 from rwf.measure import psnr, ssim
 from rwf.project import Interpolation, project
@@ -16,14 +14,14 @@ from rwf.recipe import MLP, Adam, Factorization, Gaussian, Identity, Positional,
 from rwf.signals.brain import brain_slice, brain_source
 from rwf.signals.phantoms import shepp_logan
 from rwf.study import Beside, Study
-from rwf.tasks.base import Task
-from rwf.tasks.image import OMEGAS, Output, pixel_grid, siren, squash
+from rwf.tasks.image import OMEGAS, siren
+from rwf.tasks.pixels import Output, PixelTask, pixel_grid
 
 PICTURES = 20  # in each of the two sets
 
 
 @final
-class Tomography(Task):
+class Tomography(PixelTask):
     """A density from coordinates: trained on its projections alone, every pixel in each step; measured on all of it."""
 
     picture: Float[Array, "*member side side"]
@@ -33,45 +31,28 @@ class Tomography(Task):
     blocks: int = eqx.field(static=True)
 
     @property
-    def inputs(self) -> int:
-        return 2
-
-    @property
     def outputs(self) -> int:
         return 1
 
-    def batch(self, key: PRNGKeyArray, step: Array) -> None:
-        return None
-
-    def fixed(self, encode: Callable[[Array], Array]) -> Float[Array, "pixels features"]:
-        return encode(self.pixels)
-
     def losses(self, net: Any, batch: Float[Array, "pixels features"] | None, step: Array) -> dict[str, Array]:
-        values = net(self.pixels) if batch is None else net.decode(batch)
-        density = squash(values, self.output).reshape(self.picture.shape)
+        density = self.seen_values(net, batch).reshape(self.picture.shape)
         # A projection is linear: that of the difference is the difference of the projections, to less rounding.
         # So nothing but projections of the truth is seen here, though they are never stored.
         error = project(density - self.picture, self.angles, self.interpolation)
         return {"half_mse": 0.5 * jnp.mean(error**2)}
 
     @property
-    def pixels(self) -> Float[Array, "pixels 2"]:
-        """The coordinates of all pixels, row by row."""
+    def seen_pixels(self) -> Float[Array, "pixels 2"]:
+        """All of them, row by row."""
         return pixel_grid(*self.picture.shape[-2:]).reshape(-1, 2)
 
     @property
     def truth(self) -> Float[Array, "*member side side"]:
-        """What a perfect net would render."""
         return self.picture
 
     def metrics(self, net: Any) -> dict[str, Array]:
         density = jnp.clip(self.render(net), 0, 1)
         return {"psnr": psnr(density, self.picture), "ssim": ssim(density, self.picture)}
-
-    def render(self, net: Any) -> Float[Array, "side side"]:
-        """The whole density as the net sees it, computed in blocks so that memory stays small."""
-        x = self.pixels.reshape(self.blocks, -1, 2)
-        return jax.lax.map(lambda block: squash(net(block), self.output), x).reshape(self.picture.shape)
 
 
 @dataclass(frozen=True)
@@ -93,7 +74,13 @@ class Projections(TaskSpec):
         if rest or self.size**2 % self.blocks:
             raise ValueError(f"The size must divide {picture.shape[0]}; it is {self.size}. Use 512, 256, 128 or 64.")
         picture = jnp.asarray(picture[::stride, ::stride])
-        return Tomography(picture, self.angles, self.interpolation, self.output, self.blocks)
+        return Tomography(
+            picture=picture,
+            angles=self.angles,
+            interpolation=self.interpolation,
+            output=self.output,
+            blocks=self.blocks,
+        )
 
     def describe(self) -> str:
         source = brain_source() if self.pictures == "brain" else "generated: 20 Shepp–Logan phantoms"
@@ -146,12 +133,13 @@ QUICK = {
         "task.size": 64,
         "task.angles": 10,
         "net.width": 64,
-        "steps": 200,
-        "log_every": 50,
-        "signals": (0, 1) if name.endswith("siren") else (0, 1, 2),
+        "steps": 150,
+        "log_every": 25,
+        "signals": (0, 1),
         "optim.warmup_steps": 20,
+        **({"encoding.frequencies": 64} if hasattr(recipe.encoding, "frequencies") else {}),
     }
-    for name in RECIPES
+    for name, recipe in RECIPES.items()
 }
 STUDIES = {
     case: Study(

@@ -1,13 +1,11 @@
 """The paper's 2D image regression: fit every second pixel of an image, be judged on all of them."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, final
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from rwf.measure import psnr
 from rwf.recipe import (
@@ -24,14 +22,13 @@ from rwf.recipe import (
 )
 from rwf.signals.images import image_set, source
 from rwf.study import Beside, Study
-from rwf.tasks.base import Task
+from rwf.tasks.pixels import Output, PixelTask, pixel_grid
 
-Output = Literal["sigmoid", "linear"]
 OMEGAS = (1.0, 5.0, 10.0, 20.0, 30.0, 50.0, 100.0)  # SIREN's scale factor, as the paper varies it
 
 
 @final
-class ImageRegression(Task):
+class ImageRegression(PixelTask):
     """Colours from coordinates: trained on the pixels [::2, ::2], measured on all and on [1::2, 1::2], unseen."""
 
     image: Float[Array, "*member height width 3"]
@@ -39,54 +36,24 @@ class ImageRegression(Task):
     blocks: int = eqx.field(static=True)
 
     @property
-    def inputs(self) -> int:
-        return 2
-
-    @property
     def outputs(self) -> int:
         return 3
 
-    def batch(self, key: PRNGKeyArray, step: Array) -> None:
-        return None
-
-    def fixed(self, encode: Callable[[Array], Array]) -> Float[Array, "pixels features"]:
-        return encode(self.seen_pixels)
-
     def losses(self, net: Any, batch: Float[Array, "pixels features"] | None, step: Array) -> dict[str, Array]:
-        values = net(self.seen_pixels) if batch is None else net.decode(batch)
-        seen = self.image[::2, ::2].reshape(-1, 3)
-        return {"half_mse": 0.5 * jnp.mean((squash(values, self.output) - seen) ** 2)}
+        error = self.seen_values(net, batch) - self.image[::2, ::2].reshape(-1, 3)
+        return {"half_mse": 0.5 * jnp.mean(error**2)}
 
     @property
     def seen_pixels(self) -> Float[Array, "pixels 2"]:
-        """The coordinates of the pixels that are trained on."""
         return pixel_grid(*self.image.shape[-3:-1])[::2, ::2].reshape(-1, 2)
 
     @property
     def truth(self) -> Float[Array, "*member height width 3"]:
-        """What a perfect net would render."""
         return self.image
 
     def metrics(self, net: Any) -> dict[str, Array]:
         image = self.render(net)
         return {"psnr": psnr(image, self.image), "psnr_unseen": psnr(image[1::2, 1::2], self.image[1::2, 1::2])}
-
-    def render(self, net: Any) -> Float[Array, "height width 3"]:
-        """The whole image as the net sees it, computed in blocks so that memory stays small."""
-        height, width, _ = self.image.shape
-        x = pixel_grid(height, width).reshape(self.blocks, -1, 2)
-        return jax.lax.map(lambda block: squash(net(block), self.output), x).reshape(height, width, 3)
-
-
-def squash(values: Float[Array, "..."], output: Output) -> Float[Array, "..."]:
-    """What a net returns as brightness: through a sigmoid, or as it is, for SIREN."""
-    return jax.nn.sigmoid(values) if output == "sigmoid" else values
-
-
-def pixel_grid(height: int, width: int) -> Float[Array, "height width 2"]:
-    """The coordinates of pixels in [0, 1): row, then column."""
-    rows, columns = (jnp.arange(n, dtype=jnp.float32) / n for n in (height, width))
-    return jnp.stack(jnp.meshgrid(rows, columns, indexing="ij"), axis=-1)
 
 
 @dataclass(frozen=True)
@@ -105,7 +72,8 @@ class ImageSet(TaskSpec):
         stride, rest = divmod(image.shape[0], self.size)
         if rest or self.size % 2 or self.size**2 % self.blocks:
             raise ValueError(f"The size must be even and divide {image.shape[0]}; it is {self.size}. Use 512 or 128.")
-        return ImageRegression(jnp.asarray(image[::stride, ::stride]), self.output, self.blocks)
+        image = jnp.asarray(image[::stride, ::stride])
+        return ImageRegression(image=image, output=self.output, blocks=self.blocks)
 
     def describe(self) -> str:
         return source(self.images)
@@ -167,9 +135,17 @@ _ALL = [
 _ALL += [_deeper(recipe) for recipe in _ALL if recipe.variant == "gaussian"]
 _ALL += [siren(recipe) for recipe in (_NATURAL, _TEXT)]
 RECIPES = {recipe.name: recipe for recipe in _ALL}
+_SHORT = {
+    "task.size": 64,
+    "net.width": 64,
+    "steps": 200,
+    "log_every": 50,
+    "signals": (0, 1, 2),
+    "optim.warmup_steps": 20,
+}
+# Frequencies that every eighth pixel can tell: those of the whole picture would fit what lies between them at random.
 QUICK = {
-    name: {"task.size": 64, "steps": 200, "log_every": 50, "signals": (0, 1, 2), "optim.warmup_steps": 20}
-    for name in RECIPES
+    name: _SHORT | ({"encoding.scale": 3.0} if hasattr(r.encoding, "scale") else {}) for name, r in RECIPES.items()
 }
 STUDIES = {
     case: Study(

@@ -1,0 +1,83 @@
+"""Which encoding of the input coordinates, as data."""
+
+import abc
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rwf.spec import Spec
+
+if TYPE_CHECKING:
+    from rwf.encode import Encoding
+
+
+@dataclass(frozen=True)
+class EncodingSpec(Spec, abc.ABC):
+    """Which encoding of the input coordinates."""
+
+    @abc.abstractmethod
+    def build(self, inputs: int, *, key: Any) -> "Encoding":
+        """Makes the encoding of this many coordinates."""
+
+
+@dataclass(frozen=True)
+class Identity(EncodingSpec):
+    """No mapping."""
+
+    def build(self, inputs: int, *, key: Any) -> "Encoding":
+        from rwf import encode
+
+        return encode.Identity(inputs)
+
+
+@dataclass(frozen=True)
+class Positional(EncodingSpec):
+    """Log-linear frequencies up to 2^scale; `frequencies` are shared among the axes."""
+
+    scale: float = 6.0
+    frequencies: int = 256
+
+    def build(self, inputs: int, *, key: Any) -> "Encoding":
+        from rwf import encode
+
+        return encode.Positional(inputs, self.frequencies // inputs, self.scale)
+
+
+@dataclass(frozen=True)
+class Gaussian(EncodingSpec):
+    """Random Fourier features with frequencies drawn from N(0, scale^2)."""
+
+    scale: float = 10.0
+    frequencies: int = 256
+
+    def build(self, inputs: int, *, key: Any) -> "Encoding":
+        from rwf import encode
+
+        return encode.Gaussian.create(inputs, frequencies=self.frequencies, scale=self.scale, key=key)
+
+
+@dataclass(frozen=True)
+class Periodic(EncodingSpec):
+    """Exact periods on some axes: one length or None for each."""
+
+    periods: tuple[float | None, ...] = ()
+
+    def build(self, inputs: int, *, key: Any) -> "Encoding":
+        from rwf import encode
+
+        if len(self.periods) != inputs:
+            raise ValueError(f"{len(self.periods)} periods for {inputs} coordinates: give one each, or None.")
+        return encode.Periodic(self.periods)
+
+
+@dataclass(frozen=True)
+class Affine(EncodingSpec):
+    """factor * features + offset, of another encoding."""
+
+    of: EncodingSpec = Identity()
+    factor: float = 1.0
+    offset: float = 0.0
+
+    def build(self, inputs: int, *, key: Any) -> "Encoding":
+        from rwf import encode
+
+        return encode.Affine(self.of.build(inputs, key=key), self.factor, self.offset)

@@ -1,0 +1,162 @@
+"""Which optimizer, as data, with the schedule of its rate."""
+
+import abc
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rwf.errors import choose
+from rwf.spec import Spec
+
+if TYPE_CHECKING:
+    import optax
+
+
+@dataclass(frozen=True)
+class OptimizerSpec(Spec, abc.ABC):
+    """Which optimizer. The rate rises linearly, then is lr * decay_rate^(steps since / decay_steps), without stairs."""
+
+    lr: float = 1e-3  # the learning rate at the start, or after the warm-up
+    decay_rate: float = 1.0
+    decay_steps: int = 1  # it falls by decay_rate in so many steps
+    warmup_steps: int = 0
+
+    def schedule(self) -> "optax.Schedule":
+        """The learning rate as a function of the step; `lr` may be a traced array."""
+        import optax
+
+        decay = optax.exponential_decay(self.lr, self.decay_steps, self.decay_rate)
+        if not self.warmup_steps:
+            return decay
+        warmup = optax.linear_schedule(0.0, self.lr, self.warmup_steps)
+        return optax.join_schedules([warmup, decay], [self.warmup_steps])
+
+    @abc.abstractmethod
+    def build(self) -> "optax.GradientTransformation":
+        """Makes the optimizer. `update` is given step, value, grad and value_fn beside the usual, if it takes them."""
+
+    def held_steps(self) -> int:
+        """How many steps in a row see the same batch."""
+        return 1
+
+    def needs_squares(self) -> bool:
+        """Whether `update` is to be given the loss as a sum of squares too."""
+        return False
+
+
+@dataclass(frozen=True)
+class Adam(OptimizerSpec):
+    """Adam."""
+
+    def build(self) -> "optax.GradientTransformation":
+        import optax
+
+        return optax.adam(self.schedule())
+
+
+@dataclass(frozen=True)
+class RestartedAdam(OptimizerSpec):
+    """Adam whose moments and rate start anew at some steps, such as those where a curriculum goes on."""
+
+    restarts: tuple[int, ...] = ()
+
+    def build(self) -> "optax.GradientTransformation":
+        import optax
+
+        return _restarted(optax.adam(self.schedule()), self.restarts)
+
+
+@dataclass(frozen=True)
+class SOAP(OptimizerSpec):
+    """Adam in the eigenbasis of Shampoo's preconditioner (rwf.optimize.soap)."""
+
+    b1: float = 0.95
+    b2: float = 0.95
+    frequency: int = 10  # steps between two refreshes of the eigenbasis
+    restarts: tuple[int, ...] = ()  # steps at which it starts anew, its rate included
+
+    def build(self) -> "optax.GradientTransformation":
+        from rwf.optimize import soap
+
+        optimizer = soap(self.schedule(), b1=self.b1, b2=self.b2, frequency=self.frequency)
+        return _restarted(optimizer, self.restarts)
+
+
+@dataclass(frozen=True)
+class LBFGS(OptimizerSpec):
+    """L-BFGS with a line search (Optax's). It needs a loss that stays: each batch is held, and then it starts anew."""
+
+    lr: float = 1.0  # the step that the line search tries first
+    hold: int = 100  # steps that one batch is held for
+    memory: int = 10  # pairs of steps and gradients that the Hessian is made from
+    line_steps: int = 20  # values that a line search may try; 0 for none, then lr is the step
+
+    def __post_init__(self) -> None:
+        if self.hold < 1 or self.memory < 1 or self.line_steps < 0:
+            raise ValueError(
+                f"optim.hold and optim.memory must be 1 or more, and optim.line_steps 0 or more; "
+                f"they are {self.hold}, {self.memory} and {self.line_steps}."
+            )
+
+    def build(self) -> "optax.GradientTransformation":
+        import optax
+
+        from rwf.optimize import restarting
+
+        search = optax.scale_by_zoom_linesearch(self.line_steps, initial_guess_strategy="one")
+        optimizer = optax.lbfgs(self.schedule(), self.memory, linesearch=search if self.line_steps else None)
+        return restarting(optimizer, lambda step: step % self.hold)
+
+    def held_steps(self) -> int:
+        return self.hold
+
+
+@dataclass(frozen=True)
+class GaussNewton(OptimizerSpec):
+    """Gauss–Newton with Levenberg's damping (rwf.optimize.gauss_newton), for small nets and losses that are squares."""
+
+    lr: float = 1.0  # the share of each step that is taken
+    damping: float = 1e-3  # of the first step; it falls after a step, and grows where a step would make things worse
+    tries: int = 8  # dampings that a step tries before it stays where it is
+    hold: int = 1  # steps that one batch is held for
+
+    def __post_init__(self) -> None:
+        if self.hold < 1 or self.tries < 1:
+            raise ValueError(f"optim.hold and optim.tries must be 1 or more; they are {self.hold} and {self.tries}.")
+
+    def build(self) -> "optax.GradientTransformation":
+        from rwf.optimize import gauss_newton
+
+        return gauss_newton(self.schedule(), damping=self.damping, tries=self.tries)
+
+    def held_steps(self) -> int:
+        return self.hold
+
+    def needs_squares(self) -> bool:
+        return True
+
+
+def _restarted(optimizer: Any, restarts: tuple[int, ...]) -> Any:
+    from rwf.optimize import restarting, since_last
+
+    return restarting(optimizer, since_last(restarts)) if restarts else optimizer
+
+
+OPTIMIZERS: dict[str, type[OptimizerSpec]] = {
+    "adam": Adam,
+    "soap": SOAP,
+    "lbfgs": LBFGS,
+    "gauss-newton": GaussNewton,
+}
+
+
+def exchanged(optim: OptimizerSpec, name: str) -> OptimizerSpec:
+    """Another optimizer in the place of this one; it keeps the schedule, unless it finds the size of its steps itself.
+
+    >>> exchanged(Adam(lr=0.003), "soap").lr
+    0.003
+    """
+    kind = OPTIMIZERS[choose(name, OPTIMIZERS, "optimizer")]
+    if kind in (LBFGS, GaussNewton):
+        return kind()
+    return kind(**{field.name: getattr(optim, field.name) for field in dataclasses.fields(OptimizerSpec)})

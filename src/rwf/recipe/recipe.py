@@ -1,0 +1,96 @@
+"""A recipe, whole: a task, a net, an encoding, an optimizer, and how long and how often to train."""
+
+# ruff: noqa: RUF009 (the defaults are frozen; beside a field, tyro would show this comment as its help)
+
+import abc
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from rwf.errors import choose
+from rwf.precision import PRECISIONS
+from rwf.recipe.encoding import EncodingSpec, Identity
+from rwf.recipe.net import NetSpec
+from rwf.recipe.optimizer import Adam, OptimizerSpec, exchanged
+from rwf.spec import Spec
+
+if TYPE_CHECKING:
+    from rwf.tasks.base import Task
+
+Parametrization = Literal["plain", "aa", "wn", "rwf"]
+PARAMETRIZATIONS: tuple[Parametrization, ...] = ("plain", "aa", "wn", "rwf")
+
+
+@dataclass(frozen=True)
+class Factorization(Spec):
+    """How RWF draws its scales, exp(N(mean, stddev)), and what it trains beside V."""
+
+    mean: float = 1.0  # of log s
+    stddev: float = 0.1  # of log s
+    trains: str = "scale"  # beside V: the scale (the paper's listing), its log (its prose), or nothing
+    last: bool = True  # whether the output layer is factorized too
+
+    def __post_init__(self) -> None:
+        choose(self.trains, ("scale", "log", "nothing"), "setting of rwf.trains")
+
+
+@dataclass(frozen=True)
+class TaskSpec(Spec, abc.ABC):
+    """Which task on which data; subclasses live beside their task."""
+
+    memory_only: ClassVar[tuple[str, ...]] = ()  # settings that decide how much memory is used, not what comes out
+
+    @abc.abstractmethod
+    def build(self, signal: int) -> "Task":
+        """Makes the task with its data; `signal` chooses among the data set's signals."""
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """What data this runs on, in words, for every table."""
+
+
+@dataclass(frozen=True)
+class Recipe(Spec):
+    """All that decides a result, the parametrization aside."""
+
+    name: str
+    case: str
+    task: TaskSpec
+    net: NetSpec
+    variant: str = "none"
+    encoding: EncodingSpec = Identity()
+    optim: OptimizerSpec = Adam()
+    rwf: Factorization = Factorization()
+    steps: int = 10_000
+    log_every: int = 100  # steps between two looks at the metrics
+    seeds: int = 3  # how many runs, each with its own initialization and batches
+    first_seed: int = 0
+    signals: tuple[int, ...] = (0,)  # which signals of the data, each a run of its own
+    together: int = 40  # members side by side on an accelerator; more are taken in turns, for memory
+    precision: str = "float32"  # of matrix products: float32, tf32x3, bf16x3, tf32, float16, bfloat16
+
+    def named(self, variant: str, **changes: Any) -> "Recipe":
+        """Another variant of the same case: what differs, and its name, `case/variant`."""
+        return replace(self, name=f"{self.case}/{variant}", variant=variant, **changes)
+
+    def __post_init__(self) -> None:
+        choose(self.precision, PRECISIONS, "precision")
+        for name in ("steps", "log_every", "seeds", "together"):
+            value = getattr(self, name)
+            if value < 1:
+                raise ValueError(f"{name} must be 1 or more; it is {value}.")
+        if self.steps % self.log_every:
+            steps = max(1, round(self.steps / self.log_every)) * self.log_every
+            raise ValueError(
+                f"Metrics are logged every {self.log_every} steps, which does not divide {self.steps} steps. "
+                f"Use --steps {steps}, or a --log-every that divides."
+            )
+
+
+def with_optimizer(recipe: Recipe, name: str) -> Recipe:
+    """The recipe with another optimizer; see `rwf.recipe.optimizer.exchanged` for what it keeps of the old one.
+
+    >>> from rwf.registry import find_recipe
+    >>> with_optimizer(find_recipe("regression-1d").recipe, "soap").optim.frequency
+    10
+    """
+    return replace(recipe, optim=exchanged(recipe.optim, name))

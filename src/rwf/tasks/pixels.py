@@ -1,0 +1,62 @@
+"""What tasks on a fixed grid of pixels share: a net of their coordinates, trained on the same ones in each step."""
+
+import abc
+from collections.abc import Callable
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from rwf.tasks.base import Task
+
+Output = Literal["sigmoid", "linear"]
+
+
+class PixelTask(Task):
+    """A picture from coordinates. Every step sees `seen_pixels`, so their features are computed once."""
+
+    output: eqx.AbstractVar[Output]  # what makes brightness of a net's values
+    blocks: eqx.AbstractVar[int]  # that a picture is rendered in
+
+    @property
+    @abc.abstractmethod
+    def truth(self) -> Float[Array, "..."]:
+        """What a perfect net would render."""
+
+    @property
+    @abc.abstractmethod
+    def seen_pixels(self) -> Float[Array, "pixels 2"]:
+        """The coordinates of the pixels that are trained on."""
+
+    @property
+    def inputs(self) -> int:
+        return 2
+
+    def batch(self, key: PRNGKeyArray, step: Array) -> None:
+        return None
+
+    def fixed(self, encode: Callable[[Array], Array]) -> Float[Array, "pixels features"]:
+        return encode(self.seen_pixels)
+
+    def seen_values(self, net: Any, batch: Float[Array, "pixels features"] | None) -> Float[Array, "pixels channels"]:
+        """The brightness of the pixels that are trained on; `batch` is their features where they are at hand."""
+        return squash(net(self.seen_pixels) if batch is None else net.decode(batch), self.output)
+
+    def render(self, net: Any) -> Float[Array, "height width *channels"]:
+        """The whole picture as the net sees it, computed in blocks so that memory stays small."""
+        shape = self.truth.shape
+        x = pixel_grid(*shape[:2]).reshape(self.blocks, -1, 2)
+        return jax.lax.map(lambda block: squash(net(block), self.output), x).reshape(shape)
+
+
+def squash(values: Float[Array, "..."], output: Output) -> Float[Array, "..."]:
+    """What a net returns as brightness: through a sigmoid, or as it is, for SIREN."""
+    return jax.nn.sigmoid(values) if output == "sigmoid" else values
+
+
+def pixel_grid(height: int, width: int) -> Float[Array, "height width 2"]:
+    """The coordinates of pixels in [0, 1): row, then column."""
+    rows, columns = (jnp.arange(n, dtype=jnp.float32) / n for n in (height, width))
+    return jnp.stack(jnp.meshgrid(rows, columns, indexing="ij"), axis=-1)

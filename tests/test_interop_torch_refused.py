@@ -1,0 +1,119 @@
+"""PyTorch: what cannot be meant is refused, and the model stays as it was."""
+
+# ruff: noqa: E402  (what needs PyTorch is imported after it was looked for)
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (the extra rwf[torch])")
+
+from torch import nn
+from torch.nn.utils import parametrizations, parametrize, prune
+
+from rwf.interop import torch as interop
+from rwf.interop.torch import factorize, fold, normalize
+from torch_models import KINDS, mlp, same_state, state
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_that_is_parametrized_already_is_refused(kind):
+    model = KINDS[kind](mlp())
+    before = state(model)
+    with pytest.raises(ValueError, match=r"'0.weight' is parametrized already \(.*Fold the model first"):
+        factorize(model, seed=1)
+    assert same_state(model, before)
+
+
+def test_parametrizations_of_others_are_refused():
+    for other in (parametrizations.spectral_norm, parametrizations.weight_norm, parametrizations.orthogonal):
+        model = mlp()
+        other(model[2])
+        before = state(model)
+        with pytest.raises(ValueError, match=r"'2.weight' has another parametrization \(_.*Remove it"):
+            factorize(model, seed=0)
+        assert same_state(model, before)
+        assert not interop.is_parametrized(model)
+        factorize(model, seed=0, where=lambda path, _: path != "2")
+        fold(model)
+        assert parametrize.is_parametrized(model[2])
+
+
+def test_weights_that_are_computed_by_hooks_are_refused():
+    model = mlp()
+    prune.random_unstructured(model[0], "weight", 0.5)
+    with pytest.raises(ValueError, match=r"'0.weight' is no parameter of its layer, .*weight_orig"):
+        factorize(model, seed=0)
+
+
+def test_parametrizations_on_top_of_ours_are_refused_by_fold():
+    layer = factorize(nn.Linear(3, 3), seed=0)
+    parametrize.register_parametrization(layer, "weight", nn.Identity())
+    with pytest.raises(ValueError, match=r"'weight' has other parametrizations on top of ours \(Identity\)"):
+        fold(layer)
+
+
+def with_hook():
+    layer = nn.Linear(2, 2)
+    layer.weight.register_hook(lambda grad: grad)
+    return layer
+
+
+def with_nan():
+    layer = nn.Linear(2, 2)
+    layer.weight.data[0, 0] = float("nan")
+    return layer
+
+
+REFUSED = {
+    "lazy": (lambda: nn.LazyLinear(3), "has no shape yet"),
+    "meta": (lambda: nn.Linear(2, 2, device="meta"), "meta device"),
+    "hook": (with_hook, "gradient hooks"),
+    "nan": (with_nan, "not finite"),
+    "no layer": (lambda: nn.LayerNorm(3), "holds no layer that we know"),
+    "data parallel": (lambda: nn.DataParallel(mlp()), "DataParallel has taken stock"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+def test_what_cannot_be_factorized_is_refused_with_a_reason(case):
+    build, message = REFUSED[case]
+    with pytest.raises((ValueError, TypeError), match=message):
+        factorize(build(), seed=0)
+
+
+def test_settings_that_make_no_sense_are_refused():
+    for settings, message in [
+        ({"stddev": -1.0}, "standard deviation"),
+        ({"mean": float("inf")}, "must be finite"),
+        ({"mean": 200.0}, "leaves the range of torch.float32 at '0.weight'"),
+        ({"where": lambda path, _: "decoder" in path}, "chose no layer.*'0', '2', '4'"),
+        ({"where": nn.Conv2d}, "chose no layer"),
+        ({"where": lambda path, _: path == "4", "last": False}, "Only output layers"),
+    ]:
+        model = mlp()
+        before = state(model)
+        with pytest.raises(ValueError, match=message):
+            factorize(model, seed=0, **settings)
+        assert same_state(model, before)
+
+
+def test_units_of_zeros_have_no_direction_and_the_model_stays_as_it_was():
+    model = mlp()
+    model[4].weight.data[1] = 0
+    before = state(model)
+    with pytest.raises(ValueError, match=r"output units \[1\] of '4.weight' have weights that are all zero"):
+        normalize(model)
+    assert same_state(model, before)
+
+
+def test_a_factorized_weight_cannot_be_assigned():
+    layer = factorize(nn.Linear(2, 3), seed=0)
+    with pytest.raises(RuntimeError, match=r"'weight' is parametrized \(Factorized\) and cannot be assigned"):
+        layer.weight = torch.zeros(3, 2)
+    assert layer.weight.abs().min() > 0
+
+
+def test_a_plain_model_is_folded_to_itself():
+    model = mlp()
+    weights = list(model.parameters())
+    assert all(a is b for a, b in zip(fold(model).parameters(), weights, strict=True))
