@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from rwf.recipe import Parametrization, Recipe
+from rwf.recipe import OPTIMIZERS, Parametrization, Recipe, with_optimizer
 from rwf.spec import Spec, digest, flat, from_json, to_json, with_values
 
 # Settings that may differ from the registered recipe without making a run something else than the full recipe:
@@ -93,7 +93,7 @@ class Job(Spec):
 
 
 def _differences(job: Job, base: Recipe) -> dict[str, Any]:
-    before, after = flat(base), flat(job.recipe)
+    before, after = _before(base, job.recipe), flat(job.recipe)
     skipped = _FREE | {f"task.{name}" for name in job.recipe.task.memory_only}
     skipped |= {"optim.lr"} if job.tuned or "optim.lr" in job.grid else set()
     changed = {
@@ -108,6 +108,14 @@ def _differences(job: Job, base: Recipe) -> dict[str, Any]:
     if {base.precision, job.recipe.precision} <= _EXACT:
         changed.pop("precision", None)
     return changed
+
+
+def _before(base: Recipe, recipe: Recipe) -> dict[str, Any]:
+    """The settings that a recipe is compared with: of another optimizer, those that `--optim` alone gives it."""
+    names = [name for name, kind in OPTIMIZERS.items() if type(recipe.optim) is kind]
+    if type(recipe.optim) is type(base.optim) or not names:
+        return flat(base)
+    return flat(with_optimizer(base, names[0])) | {"optim": flat(base)["optim"]}
 
 
 def _goes_without_saying(recipe: Recipe, path: str, before: Mapping[str, Any]) -> bool:

@@ -174,6 +174,9 @@ def _training_step(job: Job, member: Mapping[str, Array], task: Task, fixed: Any
         (value, terms), gradient = jax.value_and_grad(objective, has_aux=True)(params, factors, *given)
         # A line search hands on what else it was given: the step.
         line = {"value": value, "grad": gradient, "value_fn": lambda p, step=None: objective(p, factors, *given)[0]}
+        if spec.needs_squares():
+            squares = task.squares(materialize(eqx.combine(params, frozen)), batch, seen)
+            line["squares"] = [group.of(lambda p: materialize(eqx.combine(p, frozen))) for group in squares]
         updates, moments = optimizer.update(gradient, moments, params, step=count, **line)
         return (eqx.apply_updates(params, updates), moments, factors, count + 1), terms
 

@@ -6,7 +6,7 @@ carries derivatives when it is given a `Jet`. For anybody else's net there is `b
 
 from rwf.derive.elementwise import concat, elementwise
 from rwf.derive.jet import Bundle, Field, Jet
-from rwf.derive.methods import by_jvp, forward, seed
+from rwf.derive.methods import by_jvp, forward, known, seed
 from rwf.derive.wanted import Wanted
 
-__all__ = ["Bundle", "Field", "Jet", "Wanted", "by_jvp", "concat", "elementwise", "forward", "seed"]
+__all__ = ["Bundle", "Field", "Jet", "Wanted", "by_jvp", "concat", "elementwise", "forward", "known", "seed"]

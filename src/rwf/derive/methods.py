@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from rwf.derive.jet import Jet, Row
+from rwf.derive.jet import Bundle, Jet, Row
 from rwf.derive.wanted import Wanted
 
 
@@ -45,6 +45,18 @@ def by_jvp(net: Callable[[Any], Any], points: Float[Array, "*points inputs"], wa
     second = tuple(bend(i, j) for i, j in wanted.second)
     bends = [bend(axis, axis) for axis in wanted.laplacian]
     return Jet(net(points), first, second, sum(bends[1:], bends[0]) if bends else None, wanted)
+
+
+def known(function: Callable[[Any], Any], points: Any) -> Any:
+    """A known function of the coordinates beside a net: values of an array, derivatives of a Jet or Bundle of `seed`.
+
+    >>> jet = known(lambda x: jnp.sin(x), seed(jnp.zeros((1, 1)), Wanted(first=(0,))))
+    >>> float(jet.by(0)[0, 0])
+    1.0
+    """
+    if isinstance(points, Bundle):
+        return Bundle(tuple(known(function, jet) for jet in points.jets))
+    return by_jvp(function, points.value, points.wanted) if isinstance(points, Jet) else function(points)
 
 
 def _unit(points: Float[Array, "*points inputs"], axis: int) -> Float[Array, "*points inputs"]:

@@ -46,6 +46,12 @@ class Causal(Spec):
         before = jnp.cumsum(losses) - losses
         return jax.lax.stop_gradient(jnp.exp(-self.epsilon * before))
 
+    def of_points(self, squares: dict[str, Float[Array, " points"]]) -> Float[Array, " points"]:
+        """The weight of each point of the residual."""
+        total = sum(squares.values(), jnp.zeros(()))
+        chunks = self.weights(total.reshape(self.chunks, -1).mean(axis=1))
+        return jnp.repeat(chunks, total.shape[0] // self.chunks)
+
     def means(self, squares: dict[str, Float[Array, " points"]]) -> dict[str, Float[Array, ""]]:
         """The mean square of each residual; of a system, all residuals together decide on the weights."""
         if not self.on:

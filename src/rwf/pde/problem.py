@@ -5,7 +5,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rwf.pde.causal import Causal
 from rwf.pde.curriculum import Curriculum
@@ -33,6 +33,7 @@ class Problem(TaskSpec):
 
     points: int = 1_024  # of the residual, drawn anew in every step
     condition_points: int = 128  # of each condition
+    sampling: Literal["random", "lattice"] = "random"  # each point alone, or evenly: a lattice, shifted in every step
     grid: tuple[int, ...] = ()  # of the test points, a number for each coordinate; 100 each if empty
     weights: LossWeights = field(default_factory=LossWeights)
     causal: Causal = field(default_factory=Causal)

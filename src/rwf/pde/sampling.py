@@ -23,24 +23,41 @@ class Section(NamedTuple):
 
 @final
 class Sampler(eqx.Module):
-    """Uniform points of a problem: those of the residual first, in the order of time where that is asked."""
+    """Points of a problem: those of the residual first, in the order of time where that is asked.
+
+    Each point is drawn by itself, or all points of a section are a lattice that is shifted as a whole.
+    """
 
     low: Float[Array, "points axes"]
     width: Float[Array, "points axes"]
+    lattice: Float[Array, "points axes"] | None
     sections: tuple[Section, ...] = eqx.field(static=True)
     sorted_axis: int | None = eqx.field(static=True)
 
     def __call__(self, key: PRNGKeyArray) -> Float[Array, "points axes"]:
         """The points of one step."""
+        return self.low + self.width * (self._random(key) if self.lattice is None else self._shifted(self.lattice, key))
+
+    def _random(self, key: PRNGKeyArray) -> Float[Array, "points axes"]:
         draw = jax.random.uniform(key, self.low.shape)
-        if self.sorted_axis is not None:
-            # Time and place are drawn apart: to sort time alone gives the same distribution as to sort the points.
-            # By columns: a scatter would become a loop on a GPU that is told to be deterministic.
-            columns, stop = list(draw.T), self.sections[0].stop
-            time = columns[self.sorted_axis]
-            columns[self.sorted_axis] = jnp.concatenate([jnp.sort(time[:stop]), time[stop:]])
-            draw = jnp.stack(columns, axis=-1)
-        return self.low + self.width * draw
+        if self.sorted_axis is None:
+            return draw
+        # Time and place are drawn apart: to sort time alone gives the same distribution as to sort the points.
+        # By columns: a scatter would become a loop on a GPU that is told to be deterministic.
+        columns, stop = list(draw.T), self.sections[0].stop
+        time = columns[self.sorted_axis]
+        columns[self.sorted_axis] = jnp.concatenate([jnp.sort(time[:stop]), time[stop:]])
+        return jnp.stack(columns, axis=-1)
+
+    def _shifted(self, lattice: Float[Array, "points axes"], key: PRNGKeyArray) -> Float[Array, "points axes"]:
+        shifts = jax.random.uniform(key, (len(self.sections), lattice.shape[1]))
+        counts = np.array([section.stop - section.start for section in self.sections])
+        draw = (lattice + jnp.repeat(shifts, counts, axis=0, total_repeat_length=len(lattice))) % 1.0
+        if self.sorted_axis is None:
+            return draw
+        stop = self.sections[0].stop
+        order = jnp.argsort(draw[:stop, self.sorted_axis])
+        return jnp.concatenate([draw[:stop][order], draw[stop:]])
 
     def groups(self) -> list[tuple[Wanted, int, int]]:
         """Neighbouring sections that want the same derivatives: each goes through a net as one Jet."""
@@ -74,4 +91,16 @@ def sampler(problem: Problem, parts: list[Part]) -> Sampler:
         start += count
     low, width = np.stack(bounds, axis=1)
     axis = problem.domain.names.index("t") if problem.causal.on else None
-    return Sampler(jnp.asarray(low, jnp.float32), jnp.asarray(width, jnp.float32), tuple(sections), axis)
+    lattice = None
+    if problem.sampling == "lattice":
+        lattice = jnp.concatenate([_lattice(stop - start, len(low[0])) for _, start, stop in sections])
+    return Sampler(jnp.asarray(low, jnp.float32), jnp.asarray(width, jnp.float32), lattice, tuple(sections), axis)
+
+
+def _lattice(count: int, axes: int) -> Float[Array, "points axes"]:
+    """Multiples, modulo 1, of powers of the root of g^(axes + 1) = g + 1: the golden ratio's lattice for more axes."""
+    root = 2.0
+    for _ in range(60):
+        root = (1 + root) ** (1 / (axes + 1))
+    steps = root ** -np.arange(1.0, axes + 1)
+    return jnp.asarray(np.arange(count)[:, None] * steps % 1, jnp.float32)

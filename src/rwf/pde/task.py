@@ -1,5 +1,6 @@
 """The task of a problem: points, the losses of its residual and conditions, and the error against its solution."""
 
+import functools
 from typing import Any, final
 
 import equinox as eqx
@@ -8,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from rwf.derive import Bundle, seed
+from rwf.optimize import Squares
 from rwf.pde.functions import Part, chosen, parts_of
 from rwf.pde.problem import Problem
 from rwf.pde.sampling import Sampler, sampler
@@ -48,6 +50,24 @@ class PDETask(Task):
             terms |= {n: jnp.mean(s) for n, s in squares.items()} if part.faces else problem.causal.means(squares)
         return problem.weights.apply(terms)
 
+    def squares(self, net: Any, batch: Float[Array, "points axes"], step: Array) -> list[Squares]:
+        problem = self.problem.curriculum.at(self.problem, step)
+        if problem.weights.balance_every:
+            raise ValueError(
+                "Gauss–Newton minimizes one loss; balancing would change it from step to step. Set "
+                "--task.weights.balance-every 0, and --task.weights.fixed where a term shall count more."
+            )
+        found = []
+        for part, start, stop in self.draw.sections:
+            counts = jnp.full(stop - start, 1 / (stop - start))
+            if problem.causal.on and not part.faces:
+                values = self.values(net, batch, problem)[0][1]
+                counts *= problem.causal.of_points({name: value**2 for name, value in values.items()})
+            terms = problem.weights.apply(dict.fromkeys(part.terms, jnp.ones(())))
+            factors = jnp.sqrt(counts[:, None] * jnp.stack(list(terms.values())))
+            found.append(Squares(functools.partial(_at_point, problem, part), (batch[start:stop], factors)))
+        return found
+
     def values(
         self, net: Any, batch: Float[Array, "points axes"], problem: Problem
     ) -> list[tuple[Part, dict[str, Array]]]:
@@ -76,6 +96,15 @@ class PDETask(Task):
     def solution(self, net: Any) -> Float[Array, "*counts unknowns"]:
         """The unknowns on the grid of test points."""
         return self.problem.ansatz(net, self.test).reshape(*self.problem.counts, self.outputs)
+
+
+def _at_point(
+    problem: Problem, part: Part, net: Any, sample: tuple[Float[Array, " axes"], Float[Array, " terms"]]
+) -> Float[Array, " terms"]:
+    """What a function of a problem returns at one point, each term times its factor."""
+    point, factors = sample
+    values = part.values(problem, problem.ansatz(net, seed(point[None], part.wanted)), point[None])
+    return factors * jnp.stack([value[0] for value in values.values()])
 
 
 def pde_task(problem: Problem) -> PDETask:

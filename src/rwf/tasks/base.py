@@ -7,6 +7,8 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array, PRNGKeyArray
 
+from rwf.optimize.squares import Squares
+
 
 class Task(eqx.Module):
     """Data and what to do with it. Arrays are leaves, so tasks stack: sixteen images are one task, vmapped.
@@ -39,6 +41,13 @@ class Task(eqx.Module):
     @abc.abstractmethod
     def losses(self, net: Any, batch: Any, step: Array) -> dict[str, Array]:
         """The terms of the training loss, scalars that are summed."""
+
+    def squares(self, net: Any, batch: Any, step: Array) -> list[Squares]:
+        """The training loss as a sum of squares, for Gauss–Newton; the net may decide on weights, without gradient."""
+        raise ValueError(
+            f"The loss of {type(self).__name__} is not known as a sum of squares, which gauss-newton needs: "
+            "train it by --optim adam, soap or lbfgs."
+        )
 
     def balance(self) -> Any:
         """What balances the terms in training (`rwf.pde.LossWeights`), or None: then they are summed as they are."""

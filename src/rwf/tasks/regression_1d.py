@@ -6,6 +6,7 @@ from typing import Any, final
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from rwf.optimize import Squares
 from rwf.recipe import MLP, Adam, Recipe, TaskSpec
 from rwf.signals.grf import grf_1d
 from rwf.study import Study
@@ -32,6 +33,13 @@ class Regression1D(Task):
 
     def losses(self, net: Any, batch: None, step: Array) -> dict[str, Array]:
         return {"mse": jnp.mean((net(self.x) - self.y) ** 2)}
+
+    def squares(self, net: Any, batch: None, step: Array) -> list[Squares]:
+        def residuals(net: Any, sample: tuple[Array, Array]) -> Float[Array, " 1"]:
+            x, y = sample
+            return (net(x[None])[0] - y) / self.x.shape[0] ** 0.5
+
+        return [Squares(residuals, (self.x, self.y))]
 
     def metrics(self, net: Any) -> dict[str, Array]:
         error = net(self.x) - self.y
