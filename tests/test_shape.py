@@ -138,6 +138,7 @@ def test_marching_cubes_find_a_ball():
     np.testing.assert_allclose(np.linalg.norm(a, axis=1), 0.4, atol=0.002)
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array:DeprecationWarning")  # inside scikit-image
 def test_marching_cubes_agree_with_those_of_scikit_image():
     measure = pytest.importorskip("skimage.measure", reason="the extra `images` is not installed")
     x, y, z = np.meshgrid(*[np.linspace(-1, 1, 20)] * 3, indexing="ij")

@@ -214,7 +214,6 @@ QUICK[_DOUBLED.name] = QUICK[_DOUBLED.name] | {"task.pool": 1 << 19}
 STUDIES = {
     case: Study(
         recipes=tuple(f"{case}/{mapping}" for mapping in _MAPPINGS),
-        tuned=(f"{case}/gaussian",),
         beside=tuple(Beside(f"{case}/{mapping}", faster=True) for mapping in _MAPPINGS) + others,
     )
     for case, others in {
