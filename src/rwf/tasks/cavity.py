@@ -261,7 +261,7 @@ _BEYOND = [
         ),
         net=MLP(depth=4, width=40, activation="tanh"),
         optim=GaussNewton(),
-        steps=600,
+        steps=1_500,
         log_every=10,
     ),
 ]
