@@ -167,6 +167,8 @@ def nodes(tree: Any) -> Iterator[tuple[str, Node]]:
 
 
 def _fold_node(node: Node) -> Any:
+    if all(is_array(leaf) for leaf in jax.tree.leaves(node)):
+        return _materialize_arrays(node)
     # Only arrays go through jit: a layer may hold other leaves too, such as its activation.
     arrays = _materialize_arrays(jax.tree.map(lambda leaf: leaf if is_array(leaf) else None, node))
     whole = node.materialize()
