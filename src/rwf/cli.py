@@ -294,7 +294,7 @@ def _read(kind: type[Options], words: list[str], program: str, default: Any) -> 
 
 def _name_first(words: list[str], usage: str) -> tuple[str, list[str]]:
     if not words or words[0].startswith("-"):
-        raise ValueError(f"Write: rwf {usage}. `rwf list` prints the recipes.")
+        raise ValueError(f"Write: rwf {usage}. `rwf list` prints the recipes; --help after a name, the options.")
     return words[0], words[1:]
 
 

@@ -118,11 +118,12 @@ def contender(parametrization: str, tuned: bool, variant: str = "none", beside: 
 def without_rate(variant: str) -> tuple[str, str]:
     """A variant, and the learning rate that stands in its name where that is not the recipe's.
 
-    >>> without_rate("gaussian+optim.lr=0.00272"), without_rate("none+frozen")
-    (('gaussian', '0.00272'), ('none+frozen', ''))
+    >>> without_rate("gaussian+optim.lr=0.00272"), without_rate("none+optim.lr=1+steps=60")
+    (('gaussian', '0.00272'), ('none+steps=60', '1'))
     """
-    name, _, rate = variant.partition("+optim.lr=")
-    return name, rate
+    parts = variant.split("+")
+    rate = next((part for part in parts if part.startswith("optim.lr=")), "")
+    return "+".join(part for part in parts if part != rate), rate.removeprefix("optim.lr=")
 
 
 def number(value: float | int | None, digits: int = 3) -> str:

@@ -281,7 +281,7 @@ _SHORT = {
     "log_every": 20,
     "seeds": 2,
 }
-_FEW_STEPS = _SHORT | {
+_FEW_STEPS = {path: value for path, value in _SHORT.items() if path != "optim.decay_steps"} | {
     "task.points": 1_000,
     "task.condition_points": 200,
     "net.width": 20,
