@@ -1,0 +1,162 @@
+"""Steps a second of recipes on this device, as a full run takes them, and which kernels the time goes to.
+
+    python benchmarks/rates.py advection/regular cavity/mlp:rwf burgers:plain:seeds=1,precision=tf32x3 [--json FILE]
+
+A job is RECIPE[:PARAMETRIZATION[:SETTING=VALUE,...]]. All jobs load and compile side by side, each in a process of its
+own; then they are timed one after the other, alone on the device, looks at the metrics included. `--profile` traces one
+more chunk: the share of each kernel, and how long the device was idle in between.
+"""
+
+import argparse
+import collections
+import fcntl
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the jobs share the device's memory
+
+_LEAST_CHUNKS, _LEAST_SECONDS = 2, 3.0
+
+
+def measure(job: str, meeting: Path, jobs: int, profile: bool) -> dict[str, Any]:
+    """One job in this process: compiles, waits until all have, and has the device for itself while it is timed."""
+    import jax
+
+    from rwf import train
+
+    clock = time.perf_counter()
+    made = _job(job)
+    task, shared = train.load_tasks(made)
+    chunks = train.chunks(made, task, shared, train.start(made))
+    compile_seconds = next(chunks).compile_seconds
+    (meeting / f"ready-{os.getpid()}").touch()
+    begun = time.perf_counter() - clock
+    while len(list(meeting.glob("ready-*")) + list(meeting.glob("failed-*"))) < jobs:
+        time.sleep(0.2)
+    with (meeting / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        seconds: list[float] = []
+        while len(seconds) < _LEAST_CHUNKS or sum(seconds) < _LEAST_SECONDS:
+            seconds.append(next(chunks).seconds)
+        found = _profile(chunks, made.recipe.log_every, meeting / f"trace-{os.getpid()}") if profile else {}
+    members = len(made.members()["seed"])
+    rate = made.recipe.log_every * len(seconds) / sum(seconds)
+    peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
+    return {
+        "job": job,
+        "members": members,
+        "precision": made.recipe.precision,
+        "steps_a_second": rate,
+        "member_steps_a_second": rate * members,
+        "minutes_of_a_run": made.base.steps / rate / 60,
+        "compile_seconds": compile_seconds,
+        "begin_seconds": begun,
+        "peak_gib": peak and peak / 2**30,
+        **found,
+    }
+
+
+def _job(text: str) -> Any:
+    from dataclasses import replace
+
+    from rwf.job import Job
+    from rwf.registry import find_recipe
+    from rwf.spec import with_values
+
+    name, parametrization, settings = [*text.split(":"), "", ""][:3]
+    pairs = (pair.split("=") for pair in settings.split(",") if pair)
+    found = find_recipe(name).recipe
+    recipe = with_values(found, {path: _value(value) for path, value in pairs})
+    # A prime number of looks: the engine then takes one look a chunk.
+    return Job(replace(recipe, steps=recipe.log_every * 100_003), parametrization or "plain", found)  # pyright: ignore
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _profile(chunks: Any, steps: int, folder: Path) -> dict[str, Any]:
+    """Microseconds a step by kernel, from a trace of one chunk."""
+    import jax
+
+    with jax.profiler.trace(str(folder)):
+        next(chunks)
+    data = jax.profiler.ProfileData.from_file(str(next(folder.rglob("*.xplane.pb"))))
+    spent: collections.Counter[str] = collections.Counter()
+    launches, first, last = 0, float("inf"), 0.0
+    for plane in data.planes:
+        if not plane.name.startswith("/device:"):
+            continue
+        for line in plane.lines:
+            if not line.name.startswith("Stream"):
+                continue
+            for event in line.events:
+                spent[re.sub(r"[._]\d+$", "", event.name)] += event.duration_ns
+                launches += 1
+                first, last = min(first, event.start_ns), max(last, event.start_ns + event.duration_ns)
+    busy = sum(spent.values())
+    return {
+        "busy_share": busy / (last - first) if spent else None,
+        "kernels_a_step": launches / steps,
+        "microseconds_a_step": {name: ns / 1e3 / steps for name, ns in spent.most_common(25)},
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("jobs", nargs="+", metavar="JOB")
+    parser.add_argument("--profile", action="store_true", help="also trace one chunk")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="save what was measured")
+    parser.add_argument("--meeting", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--of", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.meeting:
+        try:
+            print(json.dumps(measure(options.jobs[0], options.meeting, options.of, options.profile)))
+        except BaseException:
+            (options.meeting / f"failed-{os.getpid()}").touch()
+            raise
+        return 0
+    with tempfile.TemporaryDirectory() as meeting:
+        arguments = ["--meeting", meeting, "--of", str(len(options.jobs)), *(["--profile"] if options.profile else [])]
+        workers = [
+            (job, subprocess.Popen([sys.executable, __file__, job, *arguments], stdout=-1, stderr=-1, text=True))
+            for job in options.jobs
+        ]
+        rows = [_row(job, *worker.communicate(), worker.returncode) for job, worker in workers]
+    for row in rows:
+        print(_line(row), flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+    return int(any("error" in row for row in rows))
+
+
+def _row(job: str, out: str, errors: str, code: int) -> dict[str, Any]:
+    return json.loads(out.splitlines()[-1]) if code == 0 else {"job": job, "error": errors.strip()[-1500:]}
+
+
+def _line(row: dict[str, Any]) -> str:
+    if "error" in row:
+        return f"{row['job']}: failed\n{row['error']}"
+    line = (
+        f"{row['job']:60s} {row['precision']:8s} {row['steps_a_second']:9.1f} steps/s × {row['members']:3d} members = "
+        f"{row['member_steps_a_second']:9.1f}; full run {row['minutes_of_a_run']:.2f} min; compiled in "
+        f"{row['compile_seconds']:.0f} s; {row['peak_gib'] or 0:.1f} GiB"
+    )
+    if row.get("busy_share"):
+        line += f"; busy {100 * row['busy_share']:.0f} %, {row['kernels_a_step']:.0f} kernels a step"
+    return line
+
+
+if __name__ == "__main__":
+    sys.exit(main())
