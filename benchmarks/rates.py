@@ -3,8 +3,9 @@
     python benchmarks/rates.py advection/regular cavity/mlp:rwf burgers:plain:seeds=1,precision=tf32x3 [--json FILE]
 
 A job is RECIPE[:PARAMETRIZATION[:SETTING=VALUE,...]]. All jobs load and compile side by side, each in a process of its
-own; then they are timed one after the other, alone on the device, looks at the metrics included. `--profile` traces one
-more chunk: the share of each kernel, and how long the device was idle in between.
+own; then they are timed one after the other, alone on the device, looks at the metrics included (`log_every=200` makes
+chunks shorter, and looks more frequent). `--profile` traces one more chunk: the share of each kernel, and how long the
+device was idle in between.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,8 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the jobs shar
 _LEAST_CHUNKS, _LEAST_SECONDS = 2, 3.0
 
 
-def measure(job: str, meeting: Path, jobs: int, profile: bool) -> dict[str, Any]:
-    """One job in this process: compiles, waits until all have, and has the device for itself while it is timed."""
+def measure(job: str, meeting: Path, profile: bool) -> dict[str, Any]:
+    """One job in this process: compiles, waits for the others, and has the device for itself while it is timed."""
     import jax
 
     from rwf import train
@@ -38,8 +40,8 @@ def measure(job: str, meeting: Path, jobs: int, profile: bool) -> dict[str, Any]
     compile_seconds = next(chunks).compile_seconds
     (meeting / f"ready-{os.getpid()}").touch()
     begun = time.perf_counter() - clock
-    while len(list(meeting.glob("ready-*")) + list(meeting.glob("failed-*"))) < jobs:
-        time.sleep(0.2)
+    while not (meeting / "go").exists():
+        time.sleep(0.1)
     with (meeting / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         seconds: list[float] = []
@@ -117,32 +119,48 @@ def main() -> int:
     parser.add_argument("jobs", nargs="+", metavar="JOB")
     parser.add_argument("--profile", action="store_true", help="also trace one chunk")
     parser.add_argument("--json", type=Path, metavar="FILE", help="save what was measured")
+    parser.add_argument("--patience", type=float, default=240, help="seconds after which what is not compiled is left")
     parser.add_argument("--meeting", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--of", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.meeting:
-        try:
-            print(json.dumps(measure(options.jobs[0], options.meeting, options.of, options.profile)))
-        except BaseException:
-            (options.meeting / f"failed-{os.getpid()}").touch()
-            raise
+        print(json.dumps(measure(options.jobs[0], options.meeting, options.profile)))
         return 0
+    rows = []
     with tempfile.TemporaryDirectory() as meeting:
-        arguments = ["--meeting", meeting, "--of", str(len(options.jobs)), *(["--profile"] if options.profile else [])]
+        arguments = ["--meeting", meeting, *(["--profile"] if options.profile else [])]
         workers = [
             (job, subprocess.Popen([sys.executable, __file__, job, *arguments], stdout=-1, stderr=-1, text=True))
             for job in options.jobs
         ]
-        rows = [_row(job, *worker.communicate(), worker.returncode) for job, worker in workers]
-    for row in rows:
-        print(_line(row), flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+        _assemble([worker for _, worker in workers], Path(meeting), options.patience)
+        with ThreadPoolExecutor(len(workers)) as pool:
+            for done in as_completed([pool.submit(_row, *worker) for worker in workers]):
+                rows.append(done.result())
+                print(_line(rows[-1]), flush=True)
+                if options.json:
+                    options.json.write_text(json.dumps(rows, indent=1))
     return int(any("error" in row for row in rows))
 
 
-def _row(job: str, out: str, errors: str, code: int) -> dict[str, Any]:
-    return json.loads(out.splitlines()[-1]) if code == 0 else {"job": job, "error": errors.strip()[-1500:]}
+def _assemble(workers: list[subprocess.Popen[str]], meeting: Path, patience: float) -> None:
+    """Waits until every worker has compiled or failed, gives up those that take too long, and lets the others go."""
+
+    def compiling() -> list[subprocess.Popen[str]]:
+        return [w for w in workers if w.poll() is None and not (meeting / f"ready-{w.pid}").exists()]
+
+    end = time.monotonic() + patience
+    while compiling() and time.monotonic() < end:
+        time.sleep(0.1)
+    for late in compiling():
+        late.kill()
+    (meeting / "go").touch()
+
+
+def _row(job: str, worker: subprocess.Popen[str]) -> dict[str, Any]:
+    out, errors = worker.communicate()
+    if worker.returncode == 0:
+        return json.loads(out.splitlines()[-1])
+    return {"job": job, "error": errors.strip()[-1500:] or f"stopped ({worker.returncode}): it took too long"}
 
 
 def _line(row: dict[str, Any]) -> str:

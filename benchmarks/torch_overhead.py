@@ -1,6 +1,6 @@
 """What a factorized PyTorch model costs, as ratios to the plain one: training steps and folded inference.
 
-    python benchmarks/torch_overhead.py [--device cuda] [--quick] [--only eager compile] [--json FILE]
+    python benchmarks/torch_overhead.py [--device cuda] [--quick] [--only eager combined] [--json FILE]
 
 A 256-wide MLP, batch 65,536. Both sides of a ratio take turns in one run; the ratio is the median over rounds of
 ours / other with its 95 % bootstrap interval, and that of two identical plain models beside it says what the
@@ -29,7 +29,13 @@ from rwf.interop.torch import factorize, fold, reparametrize
 
 Side = Callable[[], float]  # does a piece of work, and returns the seconds that it took
 PROCESSOR_TIME = False  # --processor-time
-TARGETS = {"eager": 1.03, "compile": 1.01}
+TARGETS = {"eager": 1.03, "compile": 1.01, "combined": 1.01, "graphs": 1.01}
+# How `torch.compile` is called: as it is, with small kernels combined, and with CUDA graphs.
+COMPILED: dict[str, dict[str, Any]] = {
+    "compile": {},
+    "combined": {"options": {"combo_kernels": True}},
+    "graphs": {"mode": "reduce-overhead"},
+}
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ def wait(setting: Setting) -> None:
         torch.cuda.synchronize()
 
 
-def training(setting: Setting, model: nn.Module, compiled: bool) -> Side:
+def training(setting: Setting, model: nn.Module, mode: str) -> Side:
     """Steps of Adam on a full batch."""
     generator = torch.Generator().manual_seed(1)
     x = torch.rand(setting.batch, 2, generator=generator).to(setting.device)
@@ -89,7 +95,7 @@ def training(setting: Setting, model: nn.Module, compiled: bool) -> Side:
     def loss() -> torch.Tensor:
         return torch.mean((model(x) - y) ** 2)
 
-    fast = torch.compile(loss) if compiled else loss
+    fast = torch.compile(loss, **COMPILED[mode]) if mode in COMPILED else loss
 
     def side() -> float:
         wait(setting)
@@ -142,7 +148,7 @@ def training_rows(setting: Setting, mode: str) -> list[Row]:
     rows = []
     for name in ("plain", "rwf", "wn", "aa"):
         other, ours = network(setting), reparametrize(network(setting), name, seed=0)
-        sides = [training(setting, model, mode == "compile") for model in (ours, other)]
+        sides = [training(setting, model, mode) for model in (ours, other)]
         target = TARGETS[mode] if name == "rwf" else None
         rows.append(compare(setting, f"training step, {mode}: {name} / plain", sides[0], sides[1], target))
     return rows
@@ -208,7 +214,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What a factorized PyTorch model costs, as ratios to the plain one.")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--quick", action="store_true", help="a batch of 8,192 and fewer rounds")
-    parser.add_argument("--only", nargs="+", choices=["eager", "compile", "inference", "conversion"])
+    parser.add_argument("--only", nargs="+", choices=["eager", *COMPILED, "inference", "conversion"])
     parser.add_argument("--parameters", type=float, default=0.25e9, help="of the model that is factorized and folded")
     parser.add_argument("--processor-time", action="store_true", help="on a busy machine: one thread's processor time")
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -221,7 +227,7 @@ def main() -> int:
     setting = Setting(options.device, steps=20 if cuda else 1, rounds=30 if cuda else 20)
     if options.quick:
         setting = Setting(options.device, batch=8_192, steps=20 if cuda else 2, rounds=10)
-    parts = options.only or ["eager", "compile", "inference", "conversion"]
+    parts = options.only or ["eager", *(COMPILED if cuda else ["compile"]), "inference", "conversion"]
     print(f"torch {torch.__version__}, {setting}, {torch.get_num_threads()} threads")
     rows: list[Row] = []
     for part in parts:
