@@ -13,6 +13,7 @@ import rwf
 from helpers import DTYPES, ENCODINGS, apply, as_dtype, points, precision
 from rwf import encode
 from rwf.parametrize.frozen import Frozen, constant
+from rwf.recipe import PositionalFromZero
 
 
 @functools.cache
@@ -37,6 +38,13 @@ def test_positional_frequencies_start_at_one_and_stay_below_two_to_the_scale():
     encoding = encode.Positional(1, 5, 6.0)
     slopes = np.asarray(jax.jit(jax.jacfwd(encoding))(jnp.zeros(1)))[5:, 0] / (2 * math.pi)
     np.testing.assert_allclose(slopes, 2.0 ** (6.0 * np.arange(5) / 5), rtol=1e-5)
+
+
+def test_positional_frequencies_from_zero_are_those_of_tanciks_code():
+    """The derivative of sin(2 pi f x) at 0 is 2 pi f: from 0 to 2^scale - 1, both included."""
+    encoding = PositionalFromZero(scale=6.0, frequencies=5).build(1, key=None)
+    slopes = np.asarray(jax.jit(jax.jacfwd(encoding))(jnp.zeros(1)))[5:, 0] / (2 * math.pi)
+    np.testing.assert_allclose(slopes, 2.0 ** np.linspace(0, 6, 5) - 1, rtol=1e-5, atol=1e-6)
 
 
 def test_gaussian_is_the_papers_formula():

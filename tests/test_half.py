@@ -46,6 +46,25 @@ def test_half_has_the_nets_gradients_however_small_or_large(activation, size):
         assert error < (1e-2 if activation is jnp.tanh else 0.1)  # rounding moves some points across relu's kink
 
 
+@pytest.mark.parametrize("growth", [1e-3, 100.0])
+def test_cotangents_that_grow_or_shrink_from_layer_to_layer_stay_in_float16(growth):
+    """The weights of a net that trains long grow: three layers of a hundred would leave float16 behind."""
+    net = make()
+    net = eqx.tree_at(
+        lambda net: [layer.weight for layer in (*net.layers[1:], net.output)],
+        net,
+        replace_fn=lambda weight: growth * weight,
+    )
+    net = eqx.tree_at(lambda net: net.layers[0].weight, net, replace_fn=lambda weight: weight / growth)
+
+    def gradients(net):
+        arrays, rest = eqx.partition(net, eqx.is_inexact_array)
+        return jax.tree.leaves(jax.grad(lambda a: jnp.mean(Y * eqx.combine(a, rest)(X)))(arrays))
+
+    for half, full in zip(gradients(Half(net)), gradients(net), strict=True):
+        assert np.linalg.norm(half - full) < 0.1 * max(np.linalg.norm(full), 1e-30)
+
+
 def test_a_gradient_of_zero_stays_zero():
     assert all((leaf == 0).all() for leaf in gradient(Half(make()), 0.0))
 

@@ -3,7 +3,7 @@
 Import from here, `from rwf.recipe import MLP, Adam, Recipe`: which module holds a spec is no promise.
 """
 
-from rwf.recipe.encoding import Affine, EncodingSpec, Gaussian, Identity, Periodic, Positional
+from rwf.recipe.encoding import Affine, EncodingSpec, Gaussian, Identity, Periodic, Positional, PositionalFromZero
 from rwf.recipe.net import MLP, Classifier, DeepONet, ModifiedDeepONet, ModifiedMLP, NetSpec, Siren, Transformer
 from rwf.recipe.optimizer import LBFGS, OPTIMIZERS, SOAP, Adam, GaussNewton, OptimizerSpec, RestartedAdam
 from rwf.recipe.recipe import PARAMETRIZATIONS, Factorization, Parametrization, Recipe, TaskSpec, with_optimizer
@@ -30,6 +30,7 @@ __all__ = [
     "Parametrization",
     "Periodic",
     "Positional",
+    "PositionalFromZero",
     "Recipe",
     "RestartedAdam",
     "Siren",

@@ -43,6 +43,16 @@ class Positional(EncodingSpec):
 
 
 @dataclass(frozen=True)
+class PositionalFromZero(Positional):
+    """The frequencies of Tancik's code: they begin at 0, not at 1 as in the paper's formula, and lie closer there."""
+
+    def build(self, inputs: int, *, key: Any) -> "Encoding":
+        from rwf import encode
+
+        return encode.Positional(inputs, self.frequencies // inputs, self.scale, from_zero=True)
+
+
+@dataclass(frozen=True)
 class Gaussian(EncodingSpec):
     """Random Fourier features with frequencies drawn from N(0, scale^2)."""
 

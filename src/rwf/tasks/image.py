@@ -10,12 +10,14 @@ from jaxtyping import Array, Float
 from rwf.measure import psnr
 from rwf.recipe import (
     MLP,
+    PARAMETRIZATIONS,
     Adam,
     Affine,
     Factorization,
     Gaussian,
     Identity,
     Positional,
+    PositionalFromZero,
     Recipe,
     Siren,
     TaskSpec,
@@ -105,9 +107,7 @@ _TEXT = replace(
 def _deeper(recipe: Recipe) -> Recipe:
     """Four hidden layers. The paper says four, and Tancik, whose networks these are, counts the output layer.
 
-    Provisional: one seed of Plain on Natural is nearer to the paper with three at the last step, and with four over
-    the last five looks (docs/images.md). RWF with four collapses on some images (2 of 16 in float32), with three on
-    none.
+    With three, Plain ends nearer to the paper on both sets (docs/images.md). With four, RWF loses images of Natural.
     """
     return recipe.named(f"{recipe.variant}-four-hidden", net=replace(recipe.net, depth=4))
 
@@ -132,6 +132,10 @@ _ALL = [
     _TEXT.named("positional", encoding=Positional(scale=5.0)),
     _TEXT.named("gaussian", encoding=Gaussian(scale=14.0)),
 ]
+_ALL += [
+    _NATURAL.named("positional-from-zero", encoding=PositionalFromZero(scale=6.0)),
+    _TEXT.named("positional-from-zero", encoding=PositionalFromZero(scale=5.0)),
+]
 _ALL += [_deeper(recipe) for recipe in _ALL if recipe.variant == "gaussian"]
 _ALL += [siren(recipe) for recipe in (_NATURAL, _TEXT)]
 RECIPES = {recipe.name: recipe for recipe in _ALL}
@@ -155,6 +159,7 @@ STUDIES = {
         beside=(
             Beside(f"{case}/gaussian", faster=True),
             Beside(f"{case}/gaussian-four-hidden", ("plain", "rwf")),
+            Beside(f"{case}/positional-from-zero", PARAMETRIZATIONS),
             Beside(f"{case}/siren", grid={"net.omega": OMEGAS}),
         ),
     )
