@@ -8,6 +8,7 @@ import pytest
 
 from rwf import encode, nets
 from rwf.nets.half import Half, halved
+from rwf.tree import materialize
 
 
 def make(activation=jax.nn.relu):
@@ -69,7 +70,17 @@ def test_a_gradient_of_zero_stays_zero():
     assert all((leaf == 0).all() for leaf in gradient(Half(make()), 0.0))
 
 
-def test_only_an_mlp_can_be_halved():
-    siren = nets.Siren.create(encode.Identity(2), 3, depth=2, width=8, omega=5.0, key=jax.random.key(0))
-    with pytest.raises(ValueError, match="for an MLP, not for a Siren"):
-        halved(siren)
+@pytest.mark.parametrize("omega", [1.0, 30.0, 100.0])
+@pytest.mark.parametrize("size", [1.0, 1e-12])
+def test_a_siren_in_half_has_its_function_and_its_gradients(omega, size):
+    siren = nets.Siren.create(encode.Identity(2), 3, depth=3, width=64, omega=omega, key=jax.random.key(1))
+    siren = materialize(siren)
+    np.testing.assert_allclose(Half(siren)(X), np.asarray(siren(X)), atol=4e-3)
+    for half, full in zip(gradient(Half(siren), size), gradient(siren, size), strict=True):
+        assert np.linalg.norm(half - full) < 1e-2 * np.linalg.norm(full)
+
+
+def test_only_an_mlp_and_a_siren_can_be_halved():
+    net = nets.ModifiedMLP.create(encode.Identity(2), 3, depth=2, width=8, activation=jnp.tanh, key=jax.random.key(0))
+    with pytest.raises(ValueError, match="for an MLP or a SIREN, not for a ModifiedMLP"):
+        halved(net)

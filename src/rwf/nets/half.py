@@ -1,4 +1,4 @@
-"""A multi-layer perceptron in float16: half the bytes and twice the arithmetic rate of TF32, whose eleven
+"""A multi-layer perceptron or a SIREN in float16: half the bytes and twice the arithmetic rate of TF32, whose eleven
 significant bits float16 has too. Weights, their gradients and the optimizer stay float32.
 
 Float16 has few exponents, so the cotangents are scaled: at each layer of each backward pass, by the power of two that
@@ -16,6 +16,8 @@ from jaxtyping import Array, Float, Float16
 from rwf.encode import Encoding
 from rwf.nets.activations import Activation
 from rwf.nets.mlp import MLP
+from rwf.nets.siren import Siren
+from rwf.parametrize.frozen import constant
 
 _LARGEST = 6  # the largest cotangent lies in [2^5, 2^6]; float16 ends at 2^16, and is exact down to 2^-14
 _MOST = 10  # a weight is scaled by no more than 2^10: weights of 2^-4 to 2^6 keep all their bits
@@ -25,9 +27,9 @@ Weights = tuple[tuple[Float[Array, "_ _"], Float[Array, " _"]], ...]
 
 @final
 class Half(eqx.Module):
-    """A net that computes in float16 what `net`, a plain MLP, computes in float32; encodings stay float32."""
+    """A net that computes in float16 what `net`, plain, computes in float32; encodings stay float32."""
 
-    net: MLP
+    net: MLP | Siren
 
     @property
     def encode(self) -> Encoding:
@@ -40,16 +42,23 @@ class Half(eqx.Module):
 
     def decode(self, features: Float[Array, "*batch features"]) -> Float[Array, "*batch outputs"]:
         """What the net makes of features: all of it but the encoding."""
-        weights = tuple((layer.weight, layer.bias) for layer in (*self.net.layers, self.net.output))
-        rows = features.reshape(-1, features.shape[-1])
-        values: Any = _half_mlp(self.net.activation, rows, weights)
+        rows: Any = features.reshape(-1, features.shape[-1])
+        if isinstance(self.net, Siren):
+            # An MLP behind its first layer, whose phases of a hundred radians need float32.
+            rows, omega = self.net.first(rows), constant(self.net.omega)
+            hidden = [(omega * layer.weight, omega * layer.bias) for layer in self.net.layers[1:]]
+            activation: Activation = jnp.sin
+        else:
+            hidden = [(layer.weight, layer.bias) for layer in self.net.layers]
+            activation = self.net.activation
+        values: Any = _half_mlp(activation, rows, (*hidden, (self.net.output.weight, self.net.output.bias)))
         return values.reshape(*features.shape[:-1], -1)
 
 
 def halved(net: Any) -> Half:
-    """The net in float16; only an MLP can be."""
-    if not isinstance(net, MLP):
-        raise ValueError(f"Precision float16 is for an MLP, not for a {type(net).__name__}. Use tf32x3 or float32.")
+    """The net in float16; only an MLP and a SIREN can be."""
+    if not isinstance(net, (MLP, Siren)):
+        raise ValueError(f"Precision float16 is for an MLP or a SIREN, not for a {type(net).__name__}. Use tf32x3.")
     return Half(net)
 
 
@@ -63,10 +72,14 @@ def _half_mlp(
 def _forward(activation: Activation, features: Float[Array, "points features"], weights: Weights) -> Any:
     g, read, kept = features.astype(jnp.float16), [], []
     for weight, bias in weights[:-1]:
-        z = _product(g, weight.astype(jnp.float16), jnp.float16) + bias.astype(jnp.float16)
         read.append(g)
-        g = activation(z)
-        kept.append(g if activation is jax.nn.relu else z)  # relu' can be had from relu's output: half the memory
+        if activation is jax.nn.relu:  # its slope can be had from its output: half the memory
+            g = activation(_product(g, weight.astype(jnp.float16), jnp.float16) + bias.astype(jnp.float16))
+            kept.append(g)
+        else:
+            z = _product(g, weight.astype(jnp.float16)) + bias
+            g, slope = (y.astype(jnp.float16) for y in jax.jvp(activation, (z,), (jnp.ones_like(z),)))
+            kept.append(slope)
     weight, bias = weights[-1]
     output = _product(g, weight.astype(jnp.float16)) + bias
     return output, ([*read, g], kept, weights)
@@ -79,7 +92,7 @@ def _backward(activation: Activation, residuals: Any, cotangent: Float[Array, "p
     gradients = []
     for i in reversed(range(len(weights))):
         if i < len(kept):
-            d = jax.vjp(activation, kept[i])[1](d)[0]
+            d = jnp.where(kept[i] > 0, d, 0) if activation is jax.nn.relu else d * kept[i]
         gradients.append((_unscale(_product(read[i].T, d), exponent), _unscale(jnp.sum(d, 0, jnp.float32), exponent)))
         # The few weights are scaled, not the many cotangents: what the product returns is the same.
         further = jnp.clip(_exponent(d), -_MOST, _MOST)

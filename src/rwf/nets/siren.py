@@ -55,10 +55,15 @@ class Siren(eqx.Module):
 
     def decode(self, g: Field) -> Field:
         """What the net makes of features: all of it but the encoding."""
-        omega = constant(self.omega)
-        for layer in self.layers:
-            g = elementwise(jnp.sin, omega * layer(g))
+        g = self.first(g)
+        for layer in self.layers[1:]:
+            g = elementwise(jnp.sin, constant(self.omega) * layer(g))
         return self.output(g)
+
+    def first(self, g: Field) -> Field:
+        """The first sine layer, in float32 whatever the precision of the rest: omega_0 makes its phases large."""
+        with jax.default_matmul_precision("highest"):
+            return elementwise(jnp.sin, constant(self.omega) * self.layers[0](g))
 
 
 def _uniform(inputs: int, outputs: int, bound: Any, *, key: PRNGKeyArray, dtype: Any) -> Dense:

@@ -113,13 +113,12 @@ def _deeper(recipe: Recipe) -> Recipe:
 
 
 def siren(recipe: Recipe) -> Recipe:
-    """SIREN in the place of an MLP: inputs in [-1, 1], a linear output, and sines that float16 is too coarse for."""
+    """SIREN in the place of an MLP: inputs in [-1, 1] and a linear output."""
     return recipe.named(
         "siren",
         task=replace(recipe.task, output="linear"),
         net=Siren(depth=recipe.net.depth, width=recipe.net.width),
         encoding=Affine(of=Identity(), factor=2.0, offset=-1.0),
-        precision="bf16x3",
     )
 
 
