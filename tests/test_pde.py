@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -384,3 +386,19 @@ def test_an_example_trains_by_the_command_of_its_docstring(example, tmp_path, ca
     assert "relative L² error" in printed
     page = next(tmp_path.glob("report-*.html")).read_text()
     assert "Solutions" in page
+
+
+def test_a_later_report_asks_for_the_file_of_a_problem_and_draws_with_it(tmp_path):
+    """Another process knows a problem of one's own only by its file."""
+    own, runs = tmp_path / "string.py", tmp_path / "runs"
+    own.write_text((EXAMPLES / "wave.py").read_text())
+    settings = ["--steps", "20", "--log-every", "20", "--seeds", "1", "--net.width", "8", "--task.points", "32"]
+    settings += ["--task.grid", "16", "11", "--parametrization", "rwf", "--no-report"]
+    assert main(["run", str(own), "--quick", "--quiet", "--out", str(runs), *settings]) == 0
+
+    def report(*words):
+        command = [sys.executable, "-m", "rwf", "report", str(runs), *words, "--out", str(tmp_path / "report.html")]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert "wave is a task of your own: its pictures need its file." in report()
+    assert "wave-solutions" in report(str(own), "--figures", str(tmp_path / "figures"))

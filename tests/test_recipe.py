@@ -11,7 +11,7 @@ from rwf.job import Job, job_from_json, job_to_json
 from rwf.recipe import MLP, Adam, Identity, Recipe
 from rwf.registry import find_recipe, recipes, studies
 from rwf.report.names import VARIANTS
-from rwf.spec import flat, from_json, to_json, with_values
+from rwf.spec import Spec, flat, from_json, to_json, with_values
 from small import SMALL, small_job
 
 PAPER = tomllib.loads((Path(__file__).parent / "data" / "paper.toml").read_text())
@@ -208,3 +208,13 @@ def test_another_kind_of_spec_is_named_without_its_defaults():
     plain = dataclasses.replace(base, encoding=Identity())
     assert Job(plain, "plain", base).variant == "gaussian+encoding=Identity"
     assert not Job(plain, "plain", base).is_full
+
+
+def test_a_class_of_ones_own_is_not_taken_for_ours():
+    """A name of ours in a file of one's own: JSON tells them apart, and ours is still found."""
+
+    fields, module = [("mine", int, 1)], {"__module__": __name__}
+    own = dataclasses.make_dataclass("Adam", fields, bases=(Spec,), frozen=True, namespace=module)
+    assert to_json(own())["kind"] == f"{__name__}.Adam"
+    assert from_json(json.loads(json.dumps(to_json(own())))) == own()
+    assert from_json({"kind": "Adam", "lr": 0.5}) == Adam(lr=0.5)

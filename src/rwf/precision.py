@@ -4,7 +4,8 @@ from rwf.errors import choose
 
 # On a GPU, float32 operands by default go through TF32, which changes PINN results: so none is ever implied.
 # "tf32x3" is three TF32 passes, near float32 at twice the speed of "float32" (the CPU has float32 alone); "bf16x3"
-# three of bfloat16, 16 bits. "float16" trains an MLP on a GPU with TF32's 11 bits at twice its speed: see nets/half.py.
+# three of bfloat16, 16 bits. "float16" trains an MLP or a SIREN on a GPU with TF32's 11 bits at twice its speed: see
+# nets/half.py.
 PRECISIONS = {
     "float32": {"cpu": "highest", "gpu": "highest", "tpu": "highest"},
     "tf32x3": {"cpu": "highest", "gpu": "TF32_TF32_F32_X3", "tpu": "highest"},

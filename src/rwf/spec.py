@@ -20,17 +20,27 @@ def to_json(value: Any) -> Any:
     """A spec as plain JSON values; each nested spec says its class under `kind`."""
     if isinstance(value, Spec):
         fields = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return {"kind": type(value).__name__, **fields}
+        return {"kind": kind_of(type(value)), **fields}
     if isinstance(value, (tuple, list)):
         return [to_json(item) for item in value]
     return value
 
 
+def kind_of(spec: type[Spec]) -> str:
+    """The name of a class of specs in JSON; with its module where that is not ours: `rwf_user_wave.Wave`."""
+    return spec.__name__ if spec.__module__.split(".")[0] == "rwf" else f"{spec.__module__}.{spec.__qualname__}"
+
+
+def kinds() -> dict[str, type[Spec]]:
+    """All classes of specs that are imported, by name; of a file that was read twice, the later."""
+    return {kind_of(spec): spec for spec in _subclasses(Spec)}
+
+
 def from_json(value: Any) -> Any:
     """The spec that `to_json` wrote. Only subclasses of `Spec` that are imported are made, by their name."""
     if isinstance(value, dict):
-        kinds = {kind.__name__: kind for kind in _subclasses(Spec)}
-        kind = kinds[choose(value.get("kind", ""), kinds, "kind of spec")]
+        known_kinds = kinds()
+        kind = known_kinds[choose(value.get("kind", ""), known_kinds, "kind of spec")]
         known = {f.name for f in dataclasses.fields(kind)}
         unknown = set(value) - known - {"kind"}
         if unknown:

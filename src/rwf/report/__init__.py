@@ -20,7 +20,7 @@ from rwf.report.comparisons import Comparison
 from rwf.report.records import Record
 from rwf.report.results import ResultsError, check_results, read_results
 from rwf.report.rows import Row
-from rwf.report.source import Source, load
+from rwf.report.source import Source, load, strangers
 
 __all__ = [
     "Comparison",
@@ -37,6 +37,7 @@ __all__ = [
     "save_figures",
     "save_results",
     "sentences",
+    "strangers",
     "tables",
     "write_report",
 ]

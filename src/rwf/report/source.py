@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rwf.record import Run, find_runs
+from rwf.registry import recipes
 from rwf.report.records import Record, choose, merge, records_of
 from rwf.report.results import is_results, read_results
+from rwf.spec import kinds
 
 Source = Path | str | Run | Record
 
@@ -31,6 +33,13 @@ def load(sources: Iterable[Source]) -> list[Record]:
         if path.is_dir():
             found += [record for run in find_runs([path]) for record in _of_run(run)]
     return choose(merge(found))
+
+
+def strangers(records: Iterable[Record]) -> list[str]:
+    """The cases whose task this process does not know: a person's own, whose file was not read."""
+    runs = [(record.case, part.run) for record in records for part in record.parts if part.run is not None]
+    recipes()  # imports our own tasks
+    return list(dict.fromkeys(case for case, run in runs if run.info["recipe"]["task"]["kind"] not in kinds()))
 
 
 def _of_run(run: Run) -> list[Record]:

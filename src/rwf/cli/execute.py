@@ -1,0 +1,78 @@
+"""Running jobs as the command line asks, with the tables and the report at the end."""
+
+import functools
+import math
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rwf.cli.options import Execution
+
+
+def _keep_programs(folder: Path) -> None:
+    """On a GPU, XLA times kernels and takes the fastest, another one in each compilation.
+
+    So compiled programs are kept beside the runs: a run that is resumed or repeated goes on with the same kernels,
+    and compiles nothing. A person's own choice of JAX's cache stands.
+    """
+    import jax
+
+    if jax.default_backend() == "gpu" and not jax.config.values["jax_compilation_cache_dir"]:
+        jax.config.update("jax_compilation_cache_dir", str(folder / ".programs"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def execute_jobs(jobs: list[Any], options: Execution, words: list[str], *, title: str) -> int:
+    """Runs jobs, then prints the table and writes the report."""
+    from rwf.plan import execute
+    from rwf.progress import Progress
+    from rwf.run import InterruptedRunError, run_job
+
+    if options.data:
+        os.environ["RWF_DATA"] = str(options.data)
+    _keep_programs(options.out.absolute())
+    progress = Progress(quiet=options.quiet)
+    run = functools.partial(
+        run_job,
+        root=options.out,
+        progress=progress,
+        resume=options.resume,
+        fresh=options.fresh,
+        checkpoint_seconds=options.checkpoint_seconds,
+        deadline=math.inf if options.minutes is None else time.monotonic() + 60 * options.minutes,
+    )
+    try:
+        folders = execute(jobs, run)
+    except InterruptedRunError as stopped:
+        again = shlex.join(["rwf", *words, *([] if "--resume" in words else ["--resume"])])
+        print(f"{stopped}\nContinue with: {again}", file=sys.stderr)
+        return 130
+    from rwf import report as reports
+
+    records = reports.load(folders)
+    print_tables(records)
+    if options.report:
+        name = f"report-{title.replace('/', '-')}{'-quick' if options.quick else ''}.html"
+        try:
+            theory = words[0] == "reproduce"
+            print(f"report: {reports.write_report(records, options.out / name, theory=theory)}")
+        except ImportError as error:
+            print(f"no report: {error}")
+    return 0
+
+
+def print_tables(records: Any) -> None:
+    """Tables, then the comparisons in words."""
+    from rich.console import Console
+
+    from rwf import report as reports
+
+    console = Console()
+    for table in reports.tables(records):
+        console.print(table)
+    for sentence in reports.sentences(records):
+        console.print(sentence, highlight=False, markup=False)

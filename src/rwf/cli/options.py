@@ -1,0 +1,78 @@
+"""The options of each verb: frozen dataclasses, whose comments tyro shows as help."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from rwf.recipe import PARAMETRIZATIONS, Recipe
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How to run, whatever is run."""
+
+    out: Path = Path("runs")  # the folder of all run folders
+    data: Path | None = None  # the folder of data files; the variable RWF_DATA otherwise
+    quick: bool = False  # the recipe's quick setting: minutes on a CPU, marked as quick everywhere
+    resume: bool = False  # continue unfinished runs from their last checkpoint
+    fresh: bool = False  # throw unfinished runs away
+    quiet: bool = False  # no progress
+    checkpoint_seconds: float = 20.0  # at least so long between two checkpoints
+    minutes: float | None = None  # stop after so long, saved, where a machine is lent for a time; then --resume
+    report: bool = True  # write an HTML report at the end
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Trains one recipe under several parametrizations; what is complete already is not run again.
+
+    `--optim soap` (or adam, lbfgs, gauss-newton) exchanges the optimizer; its own settings are then
+    --optim.frequency and so on.
+    """
+
+    recipe: Annotated[Recipe, tyro.conf.arg(name="")]
+    execution: Annotated[Execution, tyro.conf.arg(name="")] = Execution()
+    parametrization: tuple[str, ...] = PARAMETRIZATIONS  # any of plain, aa, wn, rwf
+    tune_lr: bool = False  # add rows with each parametrization's learning rate tuned on the training loss
+    grid: tuple[str, ...] = ()  # numeric settings to sweep in one program, such as rwf.mean=0,1,2
+
+
+@dataclass(frozen=True)
+class ReproduceOptions:
+    """Runs all that is behind the paper's tables and figures of one case."""
+
+    execution: Annotated[Execution, tyro.conf.arg(name="")] = Execution()
+    seeds: int | None = None  # other than the recipe's
+    precision: str | None = None  # other than the recipe's
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """Makes tables, comparisons and figures of run folders and of results/ files."""
+
+    # run folders, folders of them, or files of results/; a .py file of your own, for the pictures of its task
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    json: bool = False  # print the rows as a JSON array and write nothing
+    markdown: Path | None = None  # write the tables as Markdown too
+    figures: Path | None = None  # write the figures as PNG files to this folder too
+    out: Path = Path("runs/report.html")  # the HTML report
+
+
+@dataclass(frozen=True)
+class SaveOptions:
+    """Writes summaries of full runs for results/: rows, curves and provenance."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]  # run folders, or folders of them
+    out: Path = Path("results")  # the folder to write to
+
+
+@dataclass(frozen=True)
+class SurfaceOptions:
+    """Writes the surface of a shape that a run has learnt."""
+
+    run: tyro.conf.Positional[Path]  # a complete run folder of a shape, or a folder that holds one alone
+    out: Path = Path("surface.ply")  # .ply, .glb, .stl or .obj
+    resolution: int = 256  # cells along each axis
+    member: int = 0  # which net of the run

@@ -1,0 +1,162 @@
+"""The verbs. Each reads its words, and calls one function of the library."""
+
+from collections.abc import Callable
+
+from rwf.cli.execute import execute_jobs, print_tables
+from rwf.cli.options import ReportOptions, ReproduceOptions, RunOptions, SaveOptions, SurfaceOptions
+from rwf.cli.words import grid, name_first, parametrizations, read, taken
+from rwf.errors import choose
+
+
+def list_recipes(words: list[str]) -> int:
+    """`rwf list`"""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from rwf.registry import recipes
+    from rwf.report.names import CASES, place
+
+    read(tuple, words, "rwf list", ())
+    console = Console(highlight=False, soft_wrap=True)
+    listed = [found.recipe for found in recipes().values()]
+    for case in sorted({r.case for r in listed}, key=lambda name: place(name, CASES)):
+        mine = [r for r in listed if r.case == case]
+        console.print(f"[bold]{case}[/bold]  [dim]{escape(mine[0].task.describe())}[/dim]")
+        for r in mine:
+            net = f"{type(r.net).__name__} {r.net.depth} × {r.net.width}"
+            console.print(f"  {r.name:<36} {net:<24} {r.steps:>7,} steps {r.seeds * len(r.signals):>3} runs")
+    return 0
+
+
+def show_recipe(words: list[str]) -> int:
+    """`rwf show RECIPE`"""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from rwf.registry import find_recipe
+    from rwf.spec import flat
+
+    name, rest = name_first(words, "show RECIPE")
+    found = find_recipe(name)
+    read(tuple, rest, f"rwf show {name}", ())
+    console = Console(highlight=False, soft_wrap=True)
+    for path, value in flat(found.recipe).items():
+        quick = f"   [dim](--quick: {found.quick[path]})[/dim]" if path in found.quick else ""
+        console.print(f"{path:<22} {escape(str(value))}{quick}")
+    return 0
+
+
+def run_recipe(words: list[str]) -> int:
+    """`rwf run RECIPE [options]`"""
+    from rwf.plan import comparison
+    from rwf.recipe import with_optimizer
+    from rwf.registry import find_recipe
+
+    name, rest = name_first(words, "run RECIPE [options]")
+    found = find_recipe(name)
+    recipe = found.with_quick() if "--quick" in rest else found.recipe
+    optimizer, rest = taken(rest, "--optim")
+    if optimizer:
+        recipe = with_optimizer(recipe, optimizer)
+    options = read(RunOptions, rest, f"rwf run {name}", RunOptions(recipe))
+    jobs = comparison(
+        found,
+        options.recipe,
+        parametrizations(options.parametrization),
+        quick=options.execution.quick,
+        grid=grid(options.recipe, options.grid),
+    )
+    if options.tune_lr and options.grid:
+        raise ValueError("--tune-lr tunes the rate of one setting, and --grid sweeps many: use them one by one.")
+    tuned = jobs if options.tune_lr else []
+    plan = [(job, False) for job in jobs] + [(job, True) for job in tuned]
+    return execute_jobs(plan, options.execution, ["run", *words], title=options.recipe.case)
+
+
+def reproduce(words: list[str]) -> int:
+    """`rwf reproduce CASE [options]`"""
+    from rwf.plan import study_jobs
+    from rwf.registry import studies
+
+    case, rest = name_first(words, "reproduce CASE [options]")
+    known = studies()
+    groups = {name.partition("/")[0] for name in known}  # `image` is image/natural and image/text
+    choose(case, groups | set(known), "case")
+    chosen = [study for name, study in known.items() if name == case or name.startswith(f"{case}/")]
+    options = read(ReproduceOptions, rest, f"rwf reproduce {case}", ReproduceOptions())
+    changes = {"seeds": options.seeds, "precision": options.precision}
+    changes = {path: value for path, value in changes.items() if value is not None}
+    jobs = [job for study in chosen for job in study_jobs(study, quick=options.execution.quick, changes=changes)]
+    return execute_jobs(jobs, options.execution, ["reproduce", *words], title=case)
+
+
+def report(words: list[str]) -> int:
+    """`rwf report RUNS... [options]`"""
+    options = read(ReportOptions, words, "rwf report", None)
+    own_files = [path for path in options.runs if path.suffix == ".py"]
+    from rwf import report as reports
+    from rwf.registry import find_recipe
+    from rwf.tensors import write_atomically
+
+    for file in own_files:
+        find_recipe(str(file))
+    records = reports.load(path for path in options.runs if path not in own_files)
+    if options.json:
+        print(reports.rows_json(records))
+        return 0
+    print_tables(records)
+    for case in reports.strangers(records):
+        print(f"{case} is a task of your own: its pictures need its file. Add it: rwf report {' '.join(words)} FILE.py")
+    if options.markdown:
+        write_atomically(options.markdown, reports.markdown(records))
+        print(f"tables: {options.markdown}")
+    if options.figures:
+        for path in reports.save_figures(records, options.figures):
+            print(f"figure: {path}")
+    print(f"report: {reports.write_report(records, options.out)}")
+    return 0
+
+
+def save(words: list[str]) -> int:
+    """`rwf save RUNS... [options]`"""
+    options = read(SaveOptions, words, "rwf save", None)
+    from rwf import report as reports
+
+    for path in reports.save_results(options.runs, options.out):
+        print(path)
+    return 0
+
+
+def turntable(words: list[str]) -> int:
+    """`rwf turntable RUN [options]`"""
+    from rwf.report.turntable import main as film
+
+    return film(words)
+
+
+def surface(words: list[str]) -> int:
+    """`rwf surface RUN [options]`"""
+    options = read(SurfaceOptions, words, "rwf surface", None)
+    from rwf.record import only_run
+    from rwf.surface import write_surface
+    from rwf.tree import materialize
+
+    run = only_run(options.run)
+    task = run.task(options.member)
+    if not hasattr(task, "surface"):
+        raise ValueError(f"{run.folder} is a run of {run.info['case']}, which has no surface. Name one of a shape.")
+    found = task.surface(materialize(run.net(options.member)), options.resolution)
+    print(f"surface: {write_surface(options.out, found)}")
+    return 0
+
+
+VERBS: dict[str, Callable[[list[str]], int]] = {
+    "list": list_recipes,
+    "show": show_recipe,
+    "run": run_recipe,
+    "reproduce": reproduce,
+    "report": report,
+    "save": save,
+    "turntable": turntable,
+    "surface": surface,
+}
