@@ -66,7 +66,7 @@ def execute_jobs(jobs: list[Any], options: Execution, words: list[str], *, title
 
 
 def print_tables(records: Any) -> None:
-    """Tables, then the comparisons in words."""
+    """Tables of results and of the differences between them."""
     from rich.console import Console
 
     from rwf import report as reports
@@ -74,5 +74,3 @@ def print_tables(records: Any) -> None:
     console = Console()
     for table in reports.tables(records):
         console.print(table)
-    for sentence in reports.sentences(records):
-        console.print(sentence, highlight=False, markup=False)

@@ -21,6 +21,7 @@ from rwf.report.records import Record
 from rwf.report.results import ResultsError, check_results, read_results
 from rwf.report.rows import Row
 from rwf.report.source import Source, load, strangers
+from rwf.report.versus import versus, versus_markdown
 
 __all__ = [
     "Comparison",
@@ -70,17 +71,17 @@ def sentences(sources: Iterable[Source]) -> list[str]:
 
 
 def tables(sources: Iterable[Source]) -> list[Table]:
-    """Tables to print on a terminal with rich."""
-    return _tables.tables(load(sources))
+    """Tables to print on a terminal with rich: of results, then of the differences between them."""
+    records = load(sources)
+    return [*_tables.tables(records), *versus(records)]
 
 
 def markdown(sources: Iterable[Source]) -> str:
-    """The same tables and sentences as Markdown: a page such as docs/results.md."""
+    """The same tables as Markdown: a page such as docs/results.md."""
     records = load(sources)
-    bullets = "".join(f"- {sentence}\n" for sentence in _comparisons.sentences(records))
     told = _reaching.markdown(records)
     long = f"\n## How long it takes\n\n{told}" if told else ""
-    return f"{_HEADING}\n{_tables.markdown(records)}\n## In words\n\n{bullets}{long}"
+    return f"{_HEADING}\n{_tables.markdown(records)}\n## Who differs from whom\n\n{versus_markdown(records)}{long}"
 
 
 def save_results(sources: Iterable[Source], folder: Path, *, allow_quick: bool = False) -> list[Path]:
