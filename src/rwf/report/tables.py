@@ -54,7 +54,7 @@ def _cell(cell: Cell | None, *, spread_below: bool) -> Text:
     if cell is None:
         return Text("")
     text = Text(cell.value.replace(" ± ", "\n± ") if spread_below else cell.value, "bold" if cell.best else "")
-    if cell.n > 1:
+    if cell.n > 2:
         text.append(f"\nmedian {cell.median}", "dim")
     if cell.diverged:
         text.append(f"\n{cell.diverged} diverged", "red")
@@ -81,6 +81,6 @@ def _markdown_cell(cell: Cell | None) -> str:
     if cell is None:
         return ""
     value = f"**{cell.value}**" if cell.best else cell.value
-    value += f"<br>median {cell.median}" if cell.n > 1 else ""
+    value += f"<br>median {cell.median}" if cell.n > 2 else ""
     diverged = f", {cell.diverged} diverged" if cell.diverged else ""
     return value + diverged + (f" (paper {cell.paper})" if cell.paper is not None else "")
