@@ -84,6 +84,8 @@ def _layout(case: str, name: str, records: Sequence[Record]) -> Layout:
     for record in records:
         if record.in_tables:
             grouped.setdefault((record.variant, record.tuned), []).append(record)
+    families = list(dict.fromkeys(variant.partition("+")[0] for variant, _ in grouped))
+    grouped = dict(sorted(grouped.items(), key=lambda item: _order(*item[0], families)))
     arrow = {True: " ↑", False: " ↓", None: ""}[metric(name).higher]
     return Layout(
         case=case,
@@ -93,6 +95,13 @@ def _layout(case: str, name: str, records: Sequence[Record]) -> Layout:
         lines=[_line(variant, tuned, name, group) for (variant, tuned), group in grouped.items()],
         notes=[],
     )
+
+
+def _order(variant: str, tuned: bool, families: list[str]) -> tuple[int, bool, bool, bool]:
+    """Of each family the recipe, then its rate tuned, then other rates, then what else was changed."""
+    family = variant.partition("+")[0]
+    changed, rate = without_rate(variant)
+    return families.index(family), changed != family, bool(rate), tuned
 
 
 def _line(variant: str, tuned: bool, name: str, records: Sequence[Record]) -> Line:
