@@ -21,6 +21,7 @@ from rwf.tasks.base import Task
 from rwf.tree import materialize, trainable
 
 CHUNKS = 50  # about so many visits to the host in a run: often enough for progress and checkpoints
+UNROLL = 1  # steps in the body of the compiled loop; benchmarks/rates.py tries more
 
 
 class State(NamedTuple):
@@ -192,7 +193,7 @@ def _look(
     """
     params, frozen = eqx.partition(state.net, trainable(state.net))
     first = (params, state.optimizer, state.factors, count)
-    carry, terms = jax.lax.scan(lambda carry, x: step(frozen, carry, x), first, None, length=every)
+    carry, terms = jax.lax.scan(lambda carry, x: step(frozen, carry, x), first, None, length=every, unroll=UNROLL)
     last = {name: values[-1] for name, values in terms.items()}
     net = eqx.combine(carry[0], frozen)
     sound = _all_finite((last["loss"], carry[0]))
