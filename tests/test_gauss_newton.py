@@ -10,6 +10,7 @@ from jax.flatten_util import ravel_pytree
 import rwf
 from rwf.job import Job
 from rwf.optimize import Squares, gauss_newton, jacobian
+from rwf.optimize.damped import by_cholesky, by_qr
 from rwf.pde import LossWeights
 from rwf.recipe import GaussNewton, with_optimizer
 from rwf.registry import find_recipe
@@ -43,6 +44,26 @@ def test_linear_residuals_are_solved_in_one_step(rows, columns):
         params, optimizer = {"w": jnp.zeros(columns)}, gauss_newton(damping=1e-12)
         updates, _ = one_step(squares, params, optimizer.init(params), optimizer)
         np.testing.assert_allclose(updates["w"], np.linalg.lstsq(a, b)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("solver", [by_cholesky, by_qr])
+@pytest.mark.parametrize(("rows", "columns"), [(40, 8), (8, 40)], ids=["tall", "wide"])
+def test_float32_residuals_are_solved_where_the_square_of_their_condition_leaves_float32(solver, rows, columns):
+    """Singular values down to 1e-5: their squares, 1e-10, are below float32's rounding of 1."""
+    u, _, v = np.linalg.svd(np.random.default_rng(0).normal(size=(rows, columns)), full_matrices=False)
+    a = jnp.asarray(u * np.logspace(0, -5, len(v)) @ v, jnp.float32)
+    wanted = jnp.asarray(v.sum(axis=0), jnp.float32)  # as much along each of its directions
+    step = jax.jit(lambda: solver(a, -a @ wanted)(jnp.float32(1e-14)))()
+    assert step.dtype == jnp.float32
+    np.testing.assert_allclose(v @ np.asarray(step), np.ones(len(v)), atol=0.1)
+
+
+@pytest.mark.parametrize("solver", [by_cholesky, by_qr])
+@pytest.mark.parametrize(("rows", "columns"), [(40, 8), (8, 40)], ids=["tall", "wide"])
+def test_both_ways_solve_the_damped_equations(solver, rows, columns):
+    a, b = (np.random.default_rng(0).normal(size=shape).astype(np.float32) for shape in ((rows, columns), rows))
+    expected = -np.linalg.solve(a.T @ a + 0.5 * np.eye(columns), a.T @ b)
+    np.testing.assert_allclose(solver(jnp.asarray(a), jnp.asarray(b))(jnp.float32(0.5)), expected, atol=1e-5)
 
 
 def test_a_damped_step_is_levenbergs():

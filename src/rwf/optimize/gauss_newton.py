@@ -4,7 +4,7 @@ With the residuals r and their Jacobian J by the parameters, a step is
 
     δ = -(JᵀJ + λ I)⁻¹ Jᵀ r = -Jᵀ (J Jᵀ + λ I)⁻¹ r
 
-by whichever of the two matrices is smaller. A step that makes the loss larger is not taken: λ grows and it is tried
+by whichever of the two matrices is smaller, or without either: see `damped`. A step that makes the loss larger is not taken: λ grows and it is tried
 again. It goes on where the equations themselves are badly conditioned (a vortex whose strength only a small viscosity
 decides) and first-order methods creep. Each step costs a product of J with itself: it is for nets of some thousand
 parameters, or batches of some thousand residuals.
@@ -19,9 +19,9 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
+from rwf.optimize.damped import solver
 from rwf.optimize.squares import Squares
 
-_EXACT = jax.lax.Precision.HIGHEST  # JᵀJ has the square of J's condition: TF32 would leave nothing of it
 _TOGETHER = 256  # samples whose rows of J are computed at once
 
 
@@ -72,7 +72,7 @@ def gauss_newton(
             raise TypeError("Gauss–Newton needs update(…, params, squares=…, value=…, value_fn=…): see rwf.optimize.")
         flat, unflatten = ravel_pytree(params)
         rate: Any = learning_rate(step) if callable(learning_rate) else learning_rate
-        solve = _solver(*jacobian(squares, flat, unflatten))
+        solve = solver(*jacobian(squares, flat, unflatten))
 
         def refused(carry: tuple[Any, Any, Any, Any]) -> Any:
             return jnp.logical_not(carry[2]) & (carry[3] < tries)
@@ -107,18 +107,3 @@ def jacobian(
         rows.append(row.reshape(-1, flat.size))
         values.append(value.reshape(-1))
     return jnp.concatenate(rows), jnp.concatenate(values)
-
-
-def _solver(rows: Float[Array, "residuals parameters"], values: Float[Array, " residuals"]) -> Callable[[Any], Array]:
-    """From a damping to the step, by the smaller of the two matrices."""
-    tall = rows.shape[0] >= rows.shape[1]
-    columns = rows if tall else rows.T
-    matrix = jnp.matmul(columns.T, columns, precision=_EXACT)
-    right = jnp.matmul(rows.T, values, precision=_EXACT) if tall else values
-
-    def solve(damping: Float[Array, ""]) -> Float[Array, " parameters"]:
-        factor = jnp.linalg.cholesky(matrix + damping * jnp.eye(len(matrix), dtype=matrix.dtype))
-        found = -jax.scipy.linalg.cho_solve((factor, True), right)
-        return found if tall else jnp.matmul(rows.T, found, precision=_EXACT)
-
-    return solve
