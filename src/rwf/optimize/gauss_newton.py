@@ -4,10 +4,10 @@ With the residuals r and their Jacobian J by the parameters, a step is
 
     δ = -(JᵀJ + λ I)⁻¹ Jᵀ r = -Jᵀ (J Jᵀ + λ I)⁻¹ r
 
-by whichever of the two matrices is smaller, or without either: see `damped`. A step that makes the loss larger is not taken: λ grows and it is tried
-again. It goes on where the equations themselves are badly conditioned (a vortex whose strength only a small viscosity
-decides) and first-order methods creep. Each step costs a product of J with itself: it is for nets of some thousand
-parameters, or batches of some thousand residuals.
+by whichever of the two matrices is smaller, or without either: see `damped`. A step that makes the loss larger is not
+taken: λ grows and it is tried again. It goes on where the equations themselves are badly conditioned (a vortex whose
+strength only a small viscosity decides) and first-order methods creep. Each step costs a product of J with itself: it
+is for nets of some thousand parameters, or batches of some thousand residuals.
 """
 
 from collections.abc import Callable, Sequence
