@@ -98,7 +98,7 @@ def report(words: list[str]) -> int:
     from rwf.registry import find_recipe
     from rwf.tensors import write_atomically
 
-    for file in own_files:
+    for file in own_files:  # so that their tasks are known, and can be drawn
         find_recipe(str(file))
     records = reports.load(path for path in options.runs if path not in own_files)
     if options.json:

@@ -1,6 +1,6 @@
 """Damped least squares: the δ that makes |J δ + r|² + λ |δ|² smallest, for one J and r and any number of λ.
 
-JᵀJ has the square of J's condition: in float32 it stops being positive definite at dampings that still make good steps.
+JᵀJ has the square of J's condition: in float32, small dampings, which make good steps, are lost in its rounding.
 So a GPU forms it in float64, and a CPU, where that is slow, factorizes J itself.
 """
 
