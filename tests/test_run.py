@@ -13,10 +13,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rwf import record
+from rwf import record, train
 from rwf.job import Job
 from rwf.progress import Progress
-from rwf.run import InterruptedRunError, UnfinishedRunError, run_job
+from rwf.run import InterruptedRunError, UnfinishedRunError, data_hash, run_job
 from rwf.tensors import DamagedFileError, read_tensors, write_tensors
 from small import small_job
 
@@ -279,3 +279,15 @@ def test_jobs_of_different_settings_have_different_folders():
     assert isinstance(jobs[0], Job)
     # what a parametrization does not use does not make it another experiment
     assert small_job("plain", rwf__mean=2.0).experiment == small_job("plain").experiment
+
+
+def test_seeds_do_not_change_the_hash_of_the_data():
+    """Runs of other seeds are members of one table: that they saw the same data is told by this hash."""
+
+    def hash_of(**settings):
+        job = small_job("plain", **settings)
+        return data_hash(job, *train.load_tasks(job))
+
+    assert hash_of(signals=(0, 1), seeds=1) == hash_of(signals=(0, 1), seeds=3)
+    assert hash_of(signals=(0,), seeds=1) == hash_of(signals=(0,), seeds=3)
+    assert hash_of(signals=(0, 1)) != hash_of(signals=(0, 2))

@@ -158,7 +158,7 @@ def test_the_schedule_warms_up_then_decays_without_stairs():
 def test_precision_is_explicit_in_the_compiled_program():
     job = small_job("plain", seeds=1)
     task, shared = train.load_tasks(job)
-    program = train._program(job, 1, shared)
+    program = train.program(job, 1, shared)
     with jax.default_matmul_precision("highest"):
         text = jax.jit(program).lower(train.start(job), build.member_arrays(job), task).as_text()
     dots = [line for line in text.splitlines() if "dot_general" in line]

@@ -53,7 +53,7 @@ def run_job(
     if time.monotonic() > deadline:
         raise InterruptedRunError(f"{job.title}: not begun, the time is over")
     task, shared = train.load_tasks(job)
-    data = _data_hash(task)
+    data = data_hash(job, task, shared)
     with record.locked(folder):
         state = _open(folder, job, data, progress, resume=resume, fresh=fresh)
         with _deferred_interrupt(deadline) as interrupted:
@@ -65,6 +65,16 @@ def run_job(
     for note in divergences(job, summary):
         progress.note(note)
     return folder
+
+
+def data_hash(job: Job, task: Any, shared: bool) -> str:
+    """Of what a job trains on, each signal once: the same whatever seeds and settings its members have."""
+    signals = job.members()["signal"]
+    once = np.array([signals.index(signal) for signal in job.recipe.signals])
+    content = hashlib.sha256()
+    for leaf in jax.tree.leaves(task):
+        content.update((np.asarray(leaf) if shared else np.asarray(leaf)[once]).tobytes())
+    return content.hexdigest()[:16]
 
 
 def divergences(job: Job, summary: dict[str, Any]) -> list[str]:
@@ -183,13 +193,6 @@ def _concluded(job: Job, task: Any, shared: bool, nets: Any) -> dict[str, list[f
 def _last(lines: list[dict[str, Any]], name: str, member: int) -> float | None:
     """The last value that a member had; a training loss that never was finite is None."""
     return next((line[name][member] for line in reversed(lines) if line[name][member] is not None), None)
-
-
-def _data_hash(task: Any) -> str:
-    content = hashlib.sha256()
-    for leaf in jax.tree.leaves(task):
-        content.update(np.asarray(leaf).tobytes())
-    return content.hexdigest()[:16]
 
 
 @contextmanager

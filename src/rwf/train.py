@@ -81,10 +81,9 @@ def chunks(job: Job, task: Task, shared: bool, state: State) -> Iterator[Chunk]:
     recipe, members = job.recipe, member_arrays(job)
     looks = recipe.steps // recipe.log_every
     per_chunk = next(n for n in range(max(1, looks // CHUNKS), 0, -1) if looks % n == 0)
-    program = _program(job, per_chunk, shared)
     with jax.default_matmul_precision(resolve(recipe.precision, jax.default_backend())):
         clock = time.perf_counter()
-        compiled = jax.jit(program, donate_argnums=0).lower(state, members, task).compile()
+        compiled = jax.jit(program(job, per_chunk, shared), donate_argnums=0).lower(state, members, task).compile()
         compile_seconds = time.perf_counter() - clock
     done = int(state.step.max()) // recipe.log_every
     while done < looks:
@@ -105,10 +104,11 @@ def _over_members(function: Callable[..., Any], members: int, together: int) -> 
     return lambda *stacked: jax.lax.map(lambda args: function(*args), stacked, batch_size=together)
 
 
-def _program(job: Job, looks: int, shared: bool) -> Callable[..., tuple[State, dict[str, Array]]]:
+def program(job: Job, looks: int, shared: bool) -> Callable[..., tuple[State, dict[str, Array]]]:
+    """What is compiled for a chunk of so many looks: takes the state, the settings of the members, and the task."""
     one_encoding = len(set(job.members()["seed"])) == 1 and not any(path.startswith("encoding") for path in job.grid)
 
-    def program(state: State, members: Mapping[str, Array], task: Task) -> tuple[State, dict[str, Array]]:
+    def all_members(state: State, members: Mapping[str, Array], task: Task) -> tuple[State, dict[str, Array]]:
         # Where all members share their encoding, so they do the features of fixed points: computed and read once.
         fixed = _fixed(_first(task) if not shared else task, _first(state).net) if one_encoding else None
 
@@ -129,7 +129,7 @@ def _program(job: Job, looks: int, shared: bool) -> Callable[..., tuple[State, d
             return every(lambda state, member: member_program(state, member, task))(state, members)
         return every(member_program)(state, members, task)
 
-    return program
+    return all_members
 
 
 def _first(stacked: Any) -> Any:
