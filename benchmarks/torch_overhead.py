@@ -224,7 +224,7 @@ def main() -> int:
     if PROCESSOR_TIME:
         torch.set_num_threads(1)
     cuda = options.device.startswith("cuda")
-    # Many steps between two waits for a device, as in training: its queue is empty after one, and the host sets the pace.
+    # Many steps between two waits for a device, as in training: after one its queue is empty, and it waits too.
     setting = Setting(options.device, steps=100 if cuda else 1, rounds=12 if cuda else 20)
     if options.quick:
         setting = Setting(options.device, batch=8_192, steps=20 if cuda else 2, rounds=10)
