@@ -115,9 +115,10 @@ def _product(
     return jax.lax.dot_general(a, b, contract, precision=jax.lax.Precision.DEFAULT, preferred_element_type=dtype)
 
 
-def _exponent(x: Array) -> Array:
+def _exponent(x: Float[Array, "rows columns"]) -> Array:
     """The power of two that brings the largest value to 2^5 .. 2^6; 0 where all are zero or one is not finite."""
-    largest = jnp.max(jnp.abs(x))
+    # By columns first: XLA can then find them in the pass that sums the columns for the biases' gradients.
+    largest = jnp.max(jnp.max(jnp.abs(x), axis=0).astype(jnp.float32))
     _, power = jnp.frexp(largest)
     return jnp.where(jnp.isfinite(largest) & (largest > 0), _LARGEST - power, 0)
 
