@@ -7,7 +7,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from rwf.report.comparisons import comparisons
 from rwf.report.extras import need
 from rwf.report.figures import figures_for, png
 from rwf.report.layout import layouts, notes
@@ -17,6 +16,7 @@ from rwf.report.reaching import HEADING, LEGEND, reaching
 from rwf.report.records import Record
 from rwf.report.theory_table import Check, theory_table
 from rwf.report.tuning import rates, tunings
+from rwf.report.versus import tabulated
 from rwf.tensors import write_atomically
 
 
@@ -48,8 +48,7 @@ def _case(case: str, records: Sequence[Record], *, theory: bool) -> dict[str, An
         "id": case.replace("/", "-"),
         "data": list(dict.fromkeys(record.data for record in mine)),
         "tables": layouts(mine),
-        "comparisons": comparisons(mine),
-        "several_variants": len({record.variant.partition("+")[0] for record in mine}) > 1,
+        "versus": tabulated(mine),
         "figures": [
             {"title": d.title, "caption": d.caption, "png": base64.b64encode(png(d.figure)).decode()}
             for d in figures_for(case, records)

@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from rwf.report.comparisons import Comparison, comparisons
-from rwf.report.names import contender, headlines, metric
+from rwf.report.names import contender, metric
 from rwf.report.records import Record
 
 _LEGEND = "mean difference of pairs that share seed and signal (95 % interval); the last column where it excludes 0"
@@ -17,67 +18,85 @@ _ALONE = "One run each: a difference without an interval tells nothing. More run
 _COLOURS = {"better": "green", "worse": "red"}
 
 
+class Line(NamedTuple):
+    """One line: what is compared, by how much it differs over how many pairs, and whether that is better or worse."""
+
+    variant: str  # empty where it is the line before's
+    pair: str
+    difference: str
+    n: int
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Versus:
+    """The comparisons of one case by one metric; no lines where there was one run of each."""
+
+    title: str
+    quick: bool
+    lines: tuple[Line, ...]
+
+    @property
+    def legend(self) -> str:
+        """What the numbers are."""
+        return _LEGEND if self.lines else _ALONE
+
+
+def tabulated(records: Sequence[Record]) -> list[Versus]:
+    """All comparisons that a report makes, for each case by each metric that its tables are about."""
+    groups: dict[tuple[str, str], list[Comparison]] = {}
+    for comparison in comparisons(records):
+        groups.setdefault((comparison.case, comparison.metric), []).append(comparison)
+    return [_versus(group) for group in groups.values()]
+
+
 def versus(records: Sequence[Record]) -> list[Table]:
-    """To print with rich: a table for each case, by its first metric; one line where there was one run of each."""
-    return [_table(group) for group in _groups(records, first_alone=True)]
+    """To print with rich: a table for each case, by its first metric."""
+    cases = dict.fromkeys(record.case for record in records)
+    tables = [tabulated([record for record in records if record.case == case]) for case in cases]
+    return [_table(of_case[0]) for of_case in tables if of_case]
 
 
 def versus_markdown(records: Sequence[Record]) -> str:
     """A table for each case and metric as Markdown."""
-    return "\n".join(_markdown(group) for group in _groups(records, first_alone=False))
+    return "\n".join(_markdown(table) for table in tabulated(records))
 
 
-def _groups(records: Sequence[Record], *, first_alone: bool) -> list[list[Comparison]]:
-    """The comparisons of each case and metric."""
-    found = comparisons(records)
-    groups: list[list[Comparison]] = []
-    for case in dict.fromkeys(comparison.case for comparison in found):
-        mine = [comparison for comparison in found if comparison.case == case]
-        names = headlines(list({comparison.metric for comparison in mine}))
-        groups += [[c for c in mine if c.metric == name] for name in (names[:1] if first_alone else names)]
-    return groups
-
-
-def _title(group: Sequence[Comparison]) -> str:
+def _versus(group: Sequence[Comparison]) -> Versus:
     known = metric(group[0].metric)
-    return f"{group[0].case}: differences in {known.title}{' ↑' if known.higher else ' ↓'}"
-
-
-def _table(group: Sequence[Comparison]) -> Table:
     paired = [comparison for comparison in group if comparison.low is not None]
-    title = Text.assemble(_title(group), (" QUICK", "bold yellow") if group[0].quick else "")
+    before = [None, *[comparison.variant for comparison in paired]]
+    lines = [
+        Line("" if c.variant == last else c.variant, _pair(c), _difference(c), c.n, _verdict(c))
+        for c, last in zip(paired, before, strict=False)
+    ]
+    title = f"{group[0].case}: differences in {known.title}{' ↑' if known.higher else ' ↓'}"
+    return Versus(title, group[0].quick, tuple(lines))
+
+
+def _table(found: Versus) -> Table:
+    title = Text.assemble(found.title, (" QUICK", "bold yellow") if found.quick else "")
     style: Any = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0), "min_width": 76}
-    caption = _LEGEND if paired else _ALONE
-    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", **style)
-    table.show_header = bool(paired)
+    table = Table(title=title, caption=found.legend, title_justify="left", caption_justify="left", **style)
+    table.show_header = bool(found.lines)
     table.add_column("variant", overflow="fold")
     table.add_column("")
     table.add_column("difference", justify="right", no_wrap=True)
     table.add_column("n", justify="right")
     table.add_column("")
-    for comparison, variant in zip(paired, _variants(paired), strict=True):
-        said = _verdict(comparison)
-        table.add_row(variant, _pair(comparison), _difference(comparison), str(comparison.n), Text(said, _colour(said)))
+    for line in found.lines:
+        said = Text(line.verdict, _COLOURS.get(line.verdict, ""))
+        table.add_row(line.variant, line.pair, line.difference, str(line.n), said)
     return table
 
 
-def _markdown(group: Sequence[Comparison]) -> str:
-    paired = [comparison for comparison in group if comparison.low is not None]
-    heading = f"**{_title(group)}**{' (QUICK)' if group[0].quick else ''}\n"
-    if not paired:
-        return f"{heading}\n{_ALONE}\n"
+def _markdown(found: Versus) -> str:
+    heading = f"**{found.title}**{' (QUICK)' if found.quick else ''}\n"
+    if not found.lines:
+        return f"{heading}\n{found.legend}\n"
     lines = ["| variant | | difference | n | |", "|---|---|---:|---:|---|"]
-    lines += [
-        f"| {variant} | {_pair(comparison)} | {_difference(comparison)} | {comparison.n} | {_verdict(comparison)} |"
-        for comparison, variant in zip(paired, _variants(paired), strict=True)
-    ]
-    return "\n".join([heading, *lines, "", f"{_LEGEND.capitalize()}.", ""])
-
-
-def _variants(paired: Sequence[Comparison]) -> list[str]:
-    """Each variant's name, once."""
-    names = [comparison.variant for comparison in paired]
-    return [name if i == 0 or name != names[i - 1] else "" for i, name in enumerate(names)]
+    lines += [f"| {' | '.join(str(word) for word in line)} |" for line in found.lines]
+    return "\n".join([heading, *lines, "", f"{found.legend.capitalize()}.", ""])
 
 
 def _pair(comparison: Comparison) -> str:
@@ -98,7 +117,3 @@ def _difference(comparison: Comparison) -> str:
 
 def _verdict(comparison: Comparison) -> str:
     return comparison.verdict if comparison.verdict in _COLOURS else ""
-
-
-def _colour(said: str) -> str:
-    return _COLOURS.get(said, "")
