@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from rwf.optimize import Squares
-from rwf.recipe import MLP, Adam, Recipe, TaskSpec
+from rwf.recipe import MLP, PARAMETRIZATIONS, Adam, Recipe, TaskSpec
 from rwf.signals.grf import grf_1d
-from rwf.study import Study
+from rwf.study import Beside, Study
 from rwf.tasks.base import Task
 
 
@@ -73,10 +73,16 @@ _PAPER = Recipe(
     seeds=8,
 )
 
-RECIPES = {"regression-1d": _PAPER}
+# Eight seeds of one target say nothing of another: so one seed of each of eight others.
+_TARGETS = _PAPER.named("other-targets", signals=tuple(range(1, 9)), seeds=1)
+
+RECIPES = {recipe.name: recipe for recipe in (_PAPER, _TARGETS)}
 
 # What `--quick` changes: a shape of the full result in minutes on two cores.
-QUICK = {"regression-1d": {"steps": 6_000, "log_every": 100, "seeds": 3}}
+QUICK = {
+    "regression-1d": {"steps": 6_000, "log_every": 100, "seeds": 3},
+    "regression-1d/other-targets": {"steps": 6_000, "log_every": 100, "signals": (1, 2)},
+}
 
 # What `rwf reproduce` runs beside the four parametrizations.
 STUDIES = {
@@ -85,5 +91,9 @@ STUDIES = {
         ablations=({"rwf.trains": "nothing"}, {"rwf.trains": "log"}),
         grid={"rwf.mean": (0.0, 0.5, 1.0, 1.5, 2.0, 3.0), "rwf.stddev": (0.01, 0.1, 0.5, 1.0)},
         tuned=("regression-1d",),
+        beside=(
+            Beside("regression-1d/other-targets", PARAMETRIZATIONS),
+            Beside("regression-1d/other-targets", faster=True),
+        ),
     )
 }
