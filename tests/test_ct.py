@@ -104,14 +104,24 @@ def test_the_papers_settings():
 
 def test_data_say_what_they_are(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert Projections("shepp").describe() == "generated: 20 Shepp–Logan phantoms; 20 projections"
+    assert Projections("shepp").describe() == "generated: Shepp–Logan phantoms; 20 projections"
     assert Projections("brain", angles=40).describe() == "stand-in: 20 generated heads, not MRI; 40 projections"
 
 
 @pytest.mark.parametrize(
-    ("settings", "signal", "message"),
-    [({"size": 100}, 0, "divide 512"), ({}, 20, "pictures 0 to 19; got 20"), ({}, -1, "got -1")],
+    ("pictures", "settings", "signal", "message"),
+    [
+        ("shepp", {"size": 100}, 0, "divide 512"),
+        ("shepp", {}, -1, "got seed -1"),
+        ("brain", {}, 20, "pictures 0 to 19; got 20"),
+        ("brain", {}, -1, "got -1"),
+    ],
 )
-def test_settings_that_cannot_be_meant_are_refused(settings, signal, message):
+def test_settings_that_cannot_be_meant_are_refused(pictures, settings, signal, message):
     with pytest.raises(ValueError, match=message):
-        Projections("shepp", **settings).build(signal)
+        Projections(pictures, **settings).build(signal)
+
+
+def test_there_are_more_phantoms_than_those_of_the_set():
+    a, b = (Projections("shepp", size=64).build(signal).picture for signal in (0, 20))
+    assert not np.array_equal(a, b)

@@ -83,14 +83,17 @@ class Projections(TaskSpec):
         )
 
     def describe(self) -> str:
-        source = brain_source() if self.pictures == "brain" else "generated: 20 Shepp–Logan phantoms"
+        source = brain_source() if self.pictures == "brain" else "generated: Shepp–Logan phantoms"
         return f"{source}; {self.angles} projections"
 
 
 def _picture(name: Literal["shepp", "brain"], index: int) -> Float32[np.ndarray, "512 512"]:
+    """A slice of the set, or a phantom: of those there are as many as there are seeds, and the first 20 are the set."""
+    if name == "shepp":
+        return shepp_logan(seed=index)
     if not 0 <= index < PICTURES:
         raise ValueError(f"There are pictures 0 to {PICTURES - 1}; got {index}.")
-    return brain_slice(index) if name == "brain" else shepp_logan(seed=index)
+    return brain_slice(index)
 
 
 _SHEPP = Recipe(
