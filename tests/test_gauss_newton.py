@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 import rwf
 from rwf.job import Job
 from rwf.optimize import Squares, gauss_newton, jacobian
-from rwf.optimize.damped import solver
+from rwf.optimize.damped import by_cholesky, by_qr
 from rwf.pde import LossWeights
 from rwf.recipe import GaussNewton, with_optimizer
 from rwf.registry import find_recipe
@@ -46,8 +46,9 @@ def test_linear_residuals_are_solved_in_one_step(rows, columns):
         np.testing.assert_allclose(updates["w"], np.linalg.lstsq(a, b)[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("solver", [by_cholesky, by_qr])
 @pytest.mark.parametrize(("rows", "columns"), [(40, 8), (8, 40)], ids=["tall", "wide"])
-def test_float32_residuals_are_solved_where_the_square_of_their_condition_leaves_float32(rows, columns):
+def test_float32_residuals_are_solved_where_the_square_of_their_condition_leaves_float32(solver, rows, columns):
     """Singular values down to 1e-5: their squares, 1e-10, are below float32's rounding of 1."""
     u, _, v = np.linalg.svd(np.random.default_rng(0).normal(size=(rows, columns)), full_matrices=False)
     a = jnp.asarray(u * np.logspace(0, -5, len(v)) @ v, jnp.float32)
@@ -57,8 +58,9 @@ def test_float32_residuals_are_solved_where_the_square_of_their_condition_leaves
     np.testing.assert_allclose(v @ np.asarray(step), np.ones(len(v)), atol=0.1)
 
 
+@pytest.mark.parametrize("solver", [by_cholesky, by_qr])
 @pytest.mark.parametrize(("rows", "columns"), [(40, 8), (8, 40)], ids=["tall", "wide"])
-def test_tall_and_wide_problems_solve_the_damped_equations(rows, columns):
+def test_both_ways_solve_the_damped_equations(solver, rows, columns):
     a, b = (np.random.default_rng(0).normal(size=shape).astype(np.float32) for shape in ((rows, columns), rows))
     expected = -np.linalg.solve(a.T @ a + 0.5 * np.eye(columns), a.T @ b)
     np.testing.assert_allclose(solver(jnp.asarray(a), jnp.asarray(b))(jnp.float32(0.5)), expected, atol=1e-5)

@@ -97,7 +97,7 @@ def chunks(job: Job, task: Task, shared: bool, state: State) -> Iterator[Chunk]:
 
 def _over_members(function: Callable[..., Any], members: int, together: int) -> Callable[..., Any]:
     """Members side by side on an accelerator, `together` at a time; one by one on a CPU, where that is faster."""
-    if jax.default_backend() == "cpu":
+    if jax.default_backend() == "cpu" or together == 1:
         return lambda *stacked: jax.lax.map(lambda args: function(*args), stacked)
     if members <= together:
         return jax.vmap(function)
@@ -124,7 +124,9 @@ def program(job: Job, looks: int, shared: bool) -> Callable[..., tuple[State, di
             (state, _), measured = jax.lax.scan(look, (state, first), None, length=looks)
             return state, measured
 
-        every = functools.partial(_over_members, members=len(state.alive), together=job.recipe.together)
+        # Gauss–Newton's members are large, and its float64 does not survive a vmap: see optimize/damped.py.
+        together = 1 if job.recipe.optim.needs_squares() else job.recipe.together
+        every = functools.partial(_over_members, members=len(state.alive), together=together)
         if shared:
             return every(lambda state, member: member_program(state, member, task))(state, members)
         return every(member_program)(state, members, task)

@@ -1,8 +1,10 @@
 """Damped least squares: the δ that makes |J δ + r|² + λ |δ|² smallest, for one J and r and any number of λ.
 
-JᵀJ has the square of J's condition: in float32, small dampings, which make good steps, are lost in its rounding. So J
-itself is factorized. (In float64 JᵀJ would do; but JAX loses float64 inside a program of float32 where it traces again
-what it has traced: a loop under `vmap`, for one.)
+JᵀJ has the square of J's condition: in float32, small dampings, which make good steps, are lost in its rounding.
+So a GPU forms it in float64, and a CPU, where that is slow, factorizes J itself.
+
+Float64 inside a program of float32 lasts only while JAX traces each function once: `vmap` of a loop traces its body
+again, and loses it. So members that are trained by Gauss–Newton are taken one by one (`train.py`).
 """
 
 from collections.abc import Callable
@@ -15,7 +17,32 @@ from jaxtyping import Array, Float
 
 
 def solver(rows: Float[Array, "residuals parameters"], values: Float[Array, " residuals"]) -> Callable[[Any], Array]:
-    """From λ to δ, by a triangular factor of J, or of its transpose where that is taller."""
+    """From λ to δ, by what suits the platform."""
+    return by_qr(rows, values) if jax.default_backend() == "cpu" else by_cholesky(rows, values)
+
+
+def by_cholesky(
+    rows: Float[Array, "residuals parameters"], values: Float[Array, " residuals"]
+) -> Callable[[Any], Array]:
+    """The step by the smaller of JᵀJ and J Jᵀ, in float64 whatever J is in."""
+    tall = rows.shape[0] >= rows.shape[1]
+    with jax.enable_x64(True):
+        exact, residuals = rows.astype(jnp.float64), values.astype(jnp.float64)
+        columns = exact if tall else exact.T
+        matrix = columns.T @ columns
+        right = exact.T @ residuals if tall else residuals
+
+    def solve(damping: Float[Array, ""]) -> Float[Array, " parameters"]:
+        with jax.enable_x64(True):
+            factor = jnp.linalg.cholesky(matrix + damping.astype(jnp.float64) * jnp.eye(len(matrix)))
+            found = -jax.scipy.linalg.cho_solve((factor, True), right)
+            return (found if tall else exact.T @ found).astype(rows.dtype)
+
+    return solve
+
+
+def by_qr(rows: Float[Array, "residuals parameters"], values: Float[Array, " residuals"]) -> Callable[[Any], Array]:
+    """The step by a triangular factor of J, or of its transpose where that is taller: no square of its condition."""
     tall = rows.shape[0] >= rows.shape[1]
     # A further column turns the residuals as it turns J: what is left of it is the right-hand side.
     triangle = _triangle(jnp.column_stack([rows, values]) if tall else rows.T)

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 from rwf.optimize.damped import solver
 from rwf.optimize.squares import Squares
 
-_TOGETHER = 256  # samples whose rows of J are computed at once
+_TOGETHER = 4_096  # samples whose rows of J are computed at once
 
 
 class GaussNewtonState(NamedTuple):

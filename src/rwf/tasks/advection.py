@@ -41,6 +41,7 @@ _REGULAR = recipe(
     steps=200_000,
     log_every=500,
     seeds=3,
+    precision="tf32x3",
 )
 _CURRICULUM = replace(
     _REGULAR,

@@ -221,6 +221,7 @@ _MLP = Recipe(
     steps=120_000,
     log_every=500,
     seeds=3,
+    precision="tf32x3",
 )
 _MODIFIED = _MLP.named("modified-mlp", net=ModifiedMLP(depth=5, width=128, activation="tanh"))
 
@@ -252,16 +253,17 @@ _BEYOND = [
     _MLP.named(
         "ours",
         task=CornerCavity(
-            points=8_192,
-            condition_points=2_048,
+            points=3_000,
+            condition_points=600,
             sampling="lattice",
             corner=0.05,
             weights=LossWeights((("walls_u", 10.0), ("walls_v", 10.0))),
-            curriculum=Curriculum("reynolds", (100.0, 400.0), steps=100),
+            curriculum=Curriculum("reynolds", (100.0, 400.0), steps=80),
         ),
-        net=MLP(depth=4, width=40, activation="tanh"),
+        net=MLP(depth=3, width=32, activation="tanh"),
         optim=GaussNewton(),
-        steps=1_500,
+        precision="float32",
+        steps=1_260,
         log_every=10,
     ),
 ]
