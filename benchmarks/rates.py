@@ -5,7 +5,7 @@
 A job is RECIPE[:PARAMETRIZATION[:SETTING=VALUE,...]]. All jobs load and compile side by side, each in a process of its
 own; then they are timed one after the other, alone on the device, looks at the metrics included (`log_every=200` makes
 chunks shorter, and looks more frequent). `--profile` traces one more chunk: the share of each kernel, and how long the
-device was idle in between. `--unroll 4` puts four steps into the body of the compiled loop.
+device was idle in between. `unroll=4` among the settings puts four steps into the body of the compiled loop.
 """
 
 import argparse
@@ -27,15 +27,14 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the jobs shar
 _LEAST_CHUNKS, _LEAST_SECONDS = 2, 3.0
 
 
-def measure(job: str, meeting: Path, profile: bool, unroll: int) -> dict[str, Any]:
+def measure(job: str, meeting: Path, profile: bool) -> dict[str, Any]:
     """One job in this process: compiles, waits for the others, and has the device for itself while it is timed."""
     import jax
 
     from rwf import train
 
     clock = time.perf_counter()
-    train.UNROLL = unroll
-    made = _job(job)
+    made, train.UNROLL = _job(job)
     task, shared = train.load_tasks(made)
     chunks = train.chunks(made, task, shared, train.start(made))
     compile_seconds = next(chunks).compile_seconds
@@ -66,7 +65,8 @@ def measure(job: str, meeting: Path, profile: bool, unroll: int) -> dict[str, An
     }
 
 
-def _job(text: str) -> Any:
+def _job(text: str) -> tuple[Any, int]:
+    """The job, and how many steps the body of its loop has."""
     from dataclasses import replace
 
     from rwf.job import Job
@@ -74,11 +74,12 @@ def _job(text: str) -> Any:
     from rwf.spec import with_values
 
     name, parametrization, settings = [*text.split(":"), "", ""][:3]
-    pairs = (pair.split("=") for pair in settings.split(",") if pair)
-    found = find_recipe(name).recipe
-    recipe = with_values(found, {path: _value(value) for path, value in pairs})
+    changes = {path: _value(value) for path, value in (pair.split("=") for pair in settings.split(",") if pair)}
+    unroll, found = changes.pop("unroll", 1), find_recipe(name).recipe
+    recipe = with_values(found, changes)
     # A prime number of looks: the engine then takes one look a chunk.
-    return Job(replace(recipe, steps=recipe.log_every * 100_003), parametrization or "plain", found)  # pyright: ignore
+    recipe = replace(recipe, steps=recipe.log_every * 100_003)
+    return Job(recipe, parametrization or "plain", found), unroll  # pyright: ignore[reportArgumentType]
 
 
 def _value(text: str) -> Any:
@@ -119,18 +120,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("jobs", nargs="+", metavar="JOB")
     parser.add_argument("--profile", action="store_true", help="also trace one chunk")
-    parser.add_argument("--unroll", type=int, default=1, help="steps in the body of the compiled loop")
     parser.add_argument("--json", type=Path, metavar="FILE", help="save what was measured")
     parser.add_argument("--patience", type=float, default=240, help="seconds after which what is not compiled is left")
     parser.add_argument("--meeting", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.meeting:
-        print(json.dumps(measure(options.jobs[0], options.meeting, options.profile, options.unroll)))
+        print(json.dumps(measure(options.jobs[0], options.meeting, options.profile)))
         return 0
     rows = []
     with tempfile.TemporaryDirectory() as meeting:
-        arguments = ["--meeting", meeting, "--unroll", str(options.unroll)]
-        arguments += ["--profile"] if options.profile else []
+        arguments = ["--meeting", meeting, *(["--profile"] if options.profile else [])]
         workers = [
             (job, subprocess.Popen([sys.executable, __file__, job, *arguments], stdout=-1, stderr=-1, text=True))
             for job in options.jobs
