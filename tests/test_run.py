@@ -185,6 +185,14 @@ def test_a_torn_line_of_the_log_is_dropped_on_resume(tmp_path):
     assert [line["step"] for line in record.read_metrics(folder)] == [10, 20, 30, 40]
 
 
+def test_half_a_checkpoint_of_a_killed_process_does_not_stop_the_run_that_goes_on(tmp_path):
+    job = small_job()
+    folder = interrupted(job, tmp_path)
+    (folder / "checkpoints" / ".step-000000030.safetensors.4711").write_bytes(b"half")
+    assert record.is_complete(run_job(job, tmp_path, progress=QUIET, resume=True))
+    assert not (folder / "checkpoints").exists()
+
+
 def test_tensors_are_refused_when_a_byte_or_the_metadata_was_changed(tmp_path):
     path = tmp_path / "x.safetensors"
     write_tensors(path, {"a": np.arange(3.0)}, {"job": "1"})

@@ -12,6 +12,7 @@ import fcntl
 import functools
 import json
 import math
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,8 +54,8 @@ def truncate_metrics(folder: Path, step: int) -> None:
 
 def clear(folder: Path) -> None:
     """Throws away what an unfinished run has written."""
-    for path in (folder / "metrics.jsonl", *_checkpoints(folder)):
-        path.unlink(missing_ok=True)
+    (folder / "metrics.jsonl").unlink(missing_ok=True)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
 
 @contextmanager
@@ -73,10 +74,8 @@ def write_result(folder: Path, nets: Any, summary: Mapping[str, Any]) -> None:
     """Closes a run folder: weights first, then the summary that makes it complete, then no more checkpoints."""
     write_tensors(folder / "weights.safetensors", to_named(nets), {"format": "rwf-1"})
     write_atomically(folder / "summary.json", _dumps(_finite(summary)))
-    for path in _checkpoints(folder):
-        path.unlink()
-    if (folder / "checkpoints").exists():
-        (folder / "checkpoints").rmdir()
+    # With all that is in it: a process that was killed while it wrote one leaves the half of it.
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
 
 def is_complete(folder: Path) -> bool:
