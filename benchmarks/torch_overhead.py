@@ -1,6 +1,6 @@
 """What a factorized PyTorch model costs, as ratios to the plain one: training steps and folded inference.
 
-    python benchmarks/torch_overhead.py [--device cuda] [--quick] [--only eager combined] [--json FILE]
+    python benchmarks/torch_overhead.py [--device cuda] [--steps 20] [--quick] [--only eager combined] [--json FILE]
 
 A 256-wide MLP, batch 65,536. Both sides of a ratio take turns in one run; the ratio is the median over rounds of
 ours / other with its 95 % bootstrap interval, and that of two identical plain models beside it says what the
@@ -17,7 +17,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +217,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=["eager", *COMPILED, "inference", "conversion"])
     parser.add_argument("--parameters", type=float, default=0.25e9, help="of the model that is factorized and folded")
     parser.add_argument("--processor-time", action="store_true", help="on a busy machine: one thread's processor time")
+    parser.add_argument("--steps", type=int, help="between two waits for a device (100 there, 1 on a CPU)")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     global PROCESSOR_TIME
@@ -224,10 +225,12 @@ def main() -> int:
     if PROCESSOR_TIME:
         torch.set_num_threads(1)
     cuda = options.device.startswith("cuda")
-    # Many steps between two waits for a device, as in training: after one its queue is empty, and it waits too.
+    # Many steps between two waits for a device, as in training. With 20 RWF's compiled step was 1.016.
     setting = Setting(options.device, steps=100 if cuda else 1, rounds=12 if cuda else 20)
     if options.quick:
         setting = Setting(options.device, batch=8_192, steps=20 if cuda else 2, rounds=10)
+    if options.steps:
+        setting = replace(setting, steps=options.steps)
     parts = options.only or ["eager", *(COMPILED if cuda else ["compile"]), "inference", "conversion"]
     print(f"torch {torch.__version__}, {setting}, {torch.get_num_threads()} threads")
     rows: list[Row] = []
