@@ -17,6 +17,7 @@ from rwf.progress import Progress
 from rwf.recipe import MLP, Periodic
 from rwf.registry import find_recipe
 from rwf.report.reaching import markdown, reached, reaching
+from rwf.report.results import read_results, save_results
 from rwf.run import run_job
 from rwf.tasks.advection import RECIPES, Advection
 from small import train_all
@@ -148,6 +149,11 @@ def test_reaching_an_error_is_told_in_steps_and_seconds(runs):
     ]
     assert "1 of 2" in markdown([replace(record, members=members)])
     assert markdown([]) == ""
+
+
+def test_a_results_file_keeps_when_an_error_was_reached(runs, tmp_path):
+    (path,) = save_results(runs, tmp_path, allow_quick=True)
+    assert reaching(read_results(path)) == reaching(runs) != []
 
 
 def test_the_quick_setting_is_the_same_problem():

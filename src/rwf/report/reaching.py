@@ -14,11 +14,18 @@ if TYPE_CHECKING:
 
 METRIC = "rel_l2"
 PERCENT = (10, 5)
+_METRICS = {f"{name}_to_{percent}_percent" for name in ("steps", "seconds") for percent in PERCENT}
 HEADING = ("variant", "parametrization", "error", "reached by", "steps", "95 % interval", "seconds", "95 % interval")
 LEGEND = (
     "The first look at the metrics at or below each error: the mean over the members that reached it, with its "
-    "interval (t). Seconds are those of the program in which the members of a line train together, without compilation"
+    "interval (t). Seconds are those of the program in which the members of a line train together, without compilation; other "
+    "programs on the same device make them more"
 )
+
+
+def read_from(metric: str) -> str:
+    """The curve that a metric was read from: its own, but for those that say when an error was reached."""
+    return METRIC if metric in _METRICS else metric
 
 
 def reached(run: Run, index: int) -> dict[str, float | None]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from rwf.report.reaching import read_from
 from rwf.report.records import Record
 from rwf.report.results_format import FORMAT, content_of, dumps, records_in, rounded, seal_of
 from rwf.report.rows import rows
@@ -83,7 +84,7 @@ def _check_row(path: Path, row: Mapping[str, Any], content: Mapping[str, Any]) -
     if len(found) != 1:
         raise ResultsError(f"{name} has {len(found)} records, and should have one.")
     curves = found[0].get("curves") or {}
-    if not curves.get("step") or not curves.get(row["metric"]):
+    if not curves.get("step") or not curves.get(read_from(row["metric"])):
         raise ResultsError(f"{name} has no curves.")
     if not found[0]["runs"] or not all(0 <= i < len(content["runs"]) for i in found[0]["runs"]):
         raise ResultsError(f"{name} has no run.")
