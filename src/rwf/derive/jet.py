@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from rwf.derive.spread import spread
 from rwf.derive.wanted import Wanted
 
 Row = Float[Array, "*_points _features"]
@@ -99,7 +100,7 @@ class Jet(_Rows):
         if isinstance(other, Bundle):
             return NotImplemented
         if not isinstance(other, Jet):
-            return self._with_value(self.value + other)
+            return self._with_value(self.value + spread(other, self.value.shape))
         return Jet(
             self.value + other.value,
             tuple(a + b for a, b in zip(self.first, other.first, strict=True)),
@@ -184,7 +185,9 @@ Field = Row | Jet | Bundle  # what flows through a net
 
 def _products(rows: list[Row], weight: Float[Array, "features outputs"]) -> list[Row]:
     """All rows times one matrix, in one product; going back, `split` is one concatenation and not many paddings."""
-    return list(jax.lax.split(jnp.concatenate(rows) @ weight, [row.shape[0] for row in rows]))
+    flat = [row.reshape(-1, row.shape[-1]) for row in rows]
+    products = jax.lax.split(jnp.concatenate(flat) @ weight, [row.shape[0] for row in flat])
+    return [product.reshape(*row.shape[:-1], -1) for product, row in zip(products, rows, strict=True)]
 
 
 def _sum(*terms: Row | None) -> Any:
