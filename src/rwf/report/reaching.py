@@ -18,8 +18,8 @@ _METRICS = {f"{name}_to_{percent}_percent" for name in ("steps", "seconds") for 
 HEADING = ("variant", "parametrization", "error", "reached by", "steps", "95 % interval", "seconds", "95 % interval")
 LEGEND = (
     "The first look at the metrics at or below each error: the mean over the members that reached it, with its "
-    "interval (t). Seconds are those of the program in which the members of a line train together, without compilation; "
-    "other programs on the same device make them more"
+    "interval (t). Seconds are those of the program in which the members of a line train together, without compilation"
+    "; other programs on the same device make them more"
 )
 
 
