@@ -14,7 +14,7 @@ from rwf.data import data_folder, find_data, missing
 from rwf.signals.images import image_set
 from rwf.signals.text import font_name, text_image
 
-Image = pytest.importorskip("PIL.Image", reason="pictures are read and drawn by Pillow: pip install 'rwf[images]'")
+pytest.importorskip("PIL.Image", reason="pictures are read and drawn by Pillow: pip install 'rwf[images]'")
 needs_skimage = pytest.mark.skipif(
     importlib.util.find_spec("skimage") is None, reason="the stand-ins are scikit-image's: pip install 'rwf[images]'"
 )

@@ -1,6 +1,5 @@
 """A person's own picture: what is read, how, and every bad file that must be refused."""
 
-import importlib.util
 import struct
 import sys
 import zlib
@@ -12,9 +11,6 @@ from rwf.signals.images import read_image
 from rwf.signals.text import text_image
 
 Image = pytest.importorskip("PIL.Image", reason="pictures are read and drawn by Pillow: pip install 'rwf[images]'")
-needs_skimage = pytest.mark.skipif(
-    importlib.util.find_spec("skimage") is None, reason="the stand-ins are scikit-image's: pip install 'rwf[images]'"
-)
 
 
 def save(path, pixels, **options):
