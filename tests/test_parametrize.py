@@ -3,6 +3,7 @@
 import functools
 import itertools
 import math
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -16,6 +17,7 @@ from rwf.parametrize import (
     Adaptive,
     Layer,
     adaptive,
+    norm_factorization,
     random_factorization,
     weight_norm,
 )
@@ -304,3 +306,14 @@ def test_units_of_zeros_cannot_be_normalized():
 def test_norms_that_leave_the_range_of_the_dtype_are_refused():
     with pytest.raises(ValueError, match="leaves the range of float16"):
         weight_norm(jnp.full((4, 3), 6e4, jnp.float16), (-2,))
+
+
+def test_a_factorization_by_norms_does_not_normalize():
+    weight = jnp.array([[3.0, 0.5], [4.0, 1.2]])
+    node = norm_factorization(weight, (-2,))
+    np.testing.assert_allclose(node.scale, [5.0, 1.3], rtol=1e-6)
+    np.testing.assert_allclose(node.materialize(), weight, rtol=1e-6)
+    longer = replace(node, direction=2 * node.direction)
+    np.testing.assert_allclose(longer.materialize(), 2 * weight, rtol=1e-6)
+    with pytest.raises(ValueError, match="not zero"):
+        norm_factorization(weight * jnp.array([1.0, 0.0]), (-2,))

@@ -5,9 +5,12 @@ import json
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from rwf.build import member_net
 from rwf.job import Job, job_from_json, job_to_json
+from rwf.parametrize import Factorized
 from rwf.recipe import MLP, Adam, Identity, Recipe
 from rwf.registry import find_recipe, recipes, studies
 from rwf.report.names import VARIANTS
@@ -143,6 +146,8 @@ def test_settings_that_only_make_sense_together_can_be_set_together():
         ({"steps": 45}, "does not divide 45"),
         ({"precision": "tf23"}, "Did you mean 'tf32'"),
         ({"rwf.trains": "scal"}, "Did you mean 'scale'"),
+        ({"rwf.scales": "norms"}, "Did you mean 'norm'"),
+        ({"rwf.scales": "norm", "rwf.trains": "log"}, "leave out --rwf.trains log"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(settings, message):
@@ -169,6 +174,7 @@ def test_members_are_the_product_of_all_axes_with_seeds_fastest():
         ({"rwf.trains": "log"}, "none+log", True),
         ({"rwf.last": False}, "none+hidden", True),
         ({"rwf.mean": 2.0}, "none+mean=2", True),
+        ({"rwf.scales": "norm"}, "none+scales=norm", True),
         ({"optim.lr": 0.5}, "none+optim.lr=0.5", False),
         ({"steps": 20}, "none+steps=20", False),
         ({"net": MLP(3, 8, "tanh")}, "none+net.depth=3", False),
@@ -218,3 +224,23 @@ def test_a_class_of_ones_own_is_not_taken_for_ours():
     assert to_json(own())["kind"] == f"{__name__}.Adam"
     assert from_json(json.loads(json.dumps(to_json(own())))) == own()
     assert from_json({"kind": "Adam", "lr": 0.5}) == Adam(lr=0.5)
+
+
+def test_a_setting_that_came_later_changes_no_hash_at_its_default():
+    changed = with_values(SMALL, {"rwf.scales": "norm"})
+    assert "scales" not in to_json(SMALL)["rwf"]
+    assert to_json(changed)["rwf"]["scales"] == "norm"
+    assert [from_json(to_json(recipe)) for recipe in (SMALL, changed)] == [SMALL, changed]
+    assert Job(changed, "rwf", SMALL).hash != Job(SMALL, "rwf", SMALL).hash
+    assert Job(changed, "wn", SMALL).hash == Job(SMALL, "wn", SMALL).hash
+
+
+def test_scales_may_be_the_norms_of_the_weights():
+    plain, factorized = (
+        member_net(Job(with_values(SMALL, {"rwf.scales": "norm"}), name, SMALL), {"seed": 0}, 1, 1)
+        for name in ("plain", "rwf")
+    )
+    for w, node in zip(plain.layers, factorized.layers, strict=True):
+        assert isinstance(node.weight, Factorized)
+        np.testing.assert_allclose(np.linalg.norm(np.asarray(node.weight.direction), axis=0), 1, rtol=1e-6)
+        np.testing.assert_allclose(node.weight.materialize(), w.weight, rtol=1e-6)

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from rwf.job import Job
+from rwf.parametrize import norm_factorization
+from rwf.parametrize.sites import replace_weights
 from rwf.recipe import Recipe
 from rwf.spec import with_values
 from rwf.tree import reparametrize
@@ -38,6 +40,10 @@ def member_net(job: Job, member: Mapping[str, Any], inputs: int, outputs: int) -
     encode = recipe.encoding.build(inputs, key=jax.random.fold_in(key, _ENCODING))
     net = recipe.net.build(encode, outputs, key=jax.random.fold_in(key, _NET))
     rwf = recipe.rwf
+    if job.parametrization == "rwf" and rwf.scales == "norm":
+        return replace_weights(
+            net, lambda site: norm_factorization(site.weight, site.inputs), where=None, last=rwf.last
+        )
     return reparametrize(
         net,
         job.parametrization,

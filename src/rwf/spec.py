@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from rwf.errors import choose, nearest
 
@@ -13,13 +13,21 @@ SpecType = TypeVar("SpecType", bound="Spec")
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """Base of everything that a recipe is made of: plain values and other specs, nothing else."""
+    """Base of everything that a recipe is made of: plain values and other specs, nothing else.
+
+    Settings that came `later`, when results had been kept, are not written at their default: so a recipe that does not
+    use them keeps its hash, and its results.
+    """
+
+    later: ClassVar[tuple[str, ...]] = ()
 
 
 def to_json(value: Any) -> Any:
     """A spec as plain JSON values; each nested spec says its class under `kind`."""
     if isinstance(value, Spec):
-        fields = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        values = {f.name: (getattr(value, f.name), f.default) for f in dataclasses.fields(value)}
+        kept = {name: own for name, (own, default) in values.items() if name not in value.later or own != default}
+        fields = {name: to_json(own) for name, own in kept.items()}
         return {"kind": kind_of(type(value)), **fields}
     if isinstance(value, (tuple, list)):
         return [to_json(item) for item in value]

@@ -1,7 +1,7 @@
 """Parametrizations of weights, one node a file. Plain is their absence."""
 
 from rwf.parametrize.adaptive import Adaptive, adaptive
-from rwf.parametrize.factorized import Factorized, LogFactorized, random_factorization
+from rwf.parametrize.factorized import Factorized, LogFactorized, norm_factorization, random_factorization
 from rwf.parametrize.frozen import Frozen
 from rwf.parametrize.layer import Layer
 from rwf.parametrize.node import Node, NotMaterializedError
@@ -17,6 +17,7 @@ __all__ = [
     "NotMaterializedError",
     "WeightNorm",
     "adaptive",
+    "norm_factorization",
     "random_factorization",
     "weight_norm",
 ]

@@ -24,13 +24,19 @@ PARAMETRIZATIONS: tuple[Parametrization, ...] = ("plain", "aa", "wn", "rwf")
 class Factorization(Spec):
     """How RWF draws its scales, exp(N(mean, stddev)), and what it trains beside V."""
 
+    later: ClassVar[tuple[str, ...]] = ("scales",)
+
     mean: float = 1.0  # of log s
     stddev: float = 0.1  # of log s
     trains: str = "scale"  # beside V: the scale (the paper's listing), its log (its prose), or nothing
     last: bool = True  # whether the output layer is factorized too
+    scales: str = "random"  # or "norm": the norm of each unit's weights, and nothing is drawn
 
     def __post_init__(self) -> None:
         choose(self.trains, ("scale", "log", "nothing"), "setting of rwf.trains")
+        choose(self.scales, ("random", "norm"), "setting of rwf.scales")
+        if self.scales == "norm" and self.trains != "scale":
+            raise ValueError(f"With --rwf.scales norm the scales are trained; leave out --rwf.trains {self.trains}.")
 
 
 @dataclass(frozen=True)
