@@ -18,7 +18,7 @@ from rwf.recipe import MLP, SOAP, Adam, Factorization, GaussNewton, ModifiedMLP,
 from rwf.signals.cavity import published
 from rwf.solvers import cavity as solver
 from rwf.solvers.corner_flow import lid_corners
-from rwf.study import Study
+from rwf.study import Beside, Study
 from rwf.tasks.base import Task
 
 Values = Float[Array, " points"]
@@ -250,25 +250,32 @@ _BEYOND = [
         optim=SOAP(lr=5e-3, decay_rate=0.9, decay_steps=1_000, warmup_steps=500),
         steps=60_000,
     ),
-    _MLP.named(
-        "ours",
-        task=CornerCavity(
-            points=3_000,
-            condition_points=600,
-            sampling="lattice",
-            corner=0.05,
-            weights=LossWeights((("walls_u", 10.0), ("walls_v", 10.0))),
-            curriculum=Curriculum("reynolds", (100.0, 400.0), steps=80),
-        ),
-        net=MLP(depth=3, width=32, activation="tanh"),
-        optim=GaussNewton(),
-        precision="float32",
-        steps=1_260,
-        log_every=10,
-    ),
 ]
+# What solves it: in minutes on two cores, and to a third of a percent on a GPU.
+_OURS = _MLP.named(
+    "ours",
+    task=CornerCavity(
+        points=3_000,
+        condition_points=600,
+        sampling="lattice",
+        corner=0.05,
+        weights=LossWeights((("walls_u", 10.0), ("walls_v", 10.0))),
+        curriculum=Curriculum("reynolds", (100.0, 400.0), steps=80),
+    ),
+    net=MLP(depth=3, width=32, activation="tanh"),
+    optim=GaussNewton(),
+    precision="float32",
+    steps=1_260,
+    log_every=10,
+)
+_WIDE = _OURS.named(
+    "ours-wide",
+    task=replace(_OURS.task, points=6_000, condition_points=1_200),
+    net=MLP(depth=3, width=48, activation="tanh"),
+    steps=2_500,
+)
 
-RECIPES = {recipe.name: recipe for recipe in (_MLP, _MODIFIED, *_BEYOND)}
+RECIPES = {recipe.name: recipe for recipe in (_MLP, _MODIFIED, *_BEYOND, _OURS, _WIDE)}
 # A slower flow and a smaller net: a minute on two cores shows where the error goes, not where it ends.
 _SHORT = {
     "task.reynolds": 100.0,
@@ -290,9 +297,11 @@ _FEW_STEPS = {path: value for path, value in _SHORT.items() if path != "optim.de
     "steps": 100,
     "log_every": 5,
 }
-QUICK = dict.fromkeys(RECIPES, _SHORT) | {"cavity/ours": _FEW_STEPS}
+QUICK = dict.fromkeys(RECIPES, _SHORT) | dict.fromkeys(["cavity/ours", "cavity/ours-wide"], _FEW_STEPS)
 STUDIES = {
     "cavity": Study(
-        recipes=("cavity/mlp", "cavity/modified-mlp", "cavity/ours"), tuned=("cavity/mlp", "cavity/modified-mlp")
+        recipes=("cavity/mlp", "cavity/modified-mlp", "cavity/ours"),
+        tuned=("cavity/mlp", "cavity/modified-mlp"),
+        beside=(Beside("cavity/ours-wide"),),
     )
 }
