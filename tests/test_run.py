@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from rwf import record, train
+from rwf.environment import environment
 from rwf.job import Job
 from rwf.progress import Progress
 from rwf.run import InterruptedRunError, UnfinishedRunError, data_hash, run_job
@@ -102,6 +103,13 @@ def test_a_run_folder_holds_what_was_run_measured_and_learnt(tmp_path):
 
     measured = float(task.metrics(rwf.materialize(net))["rel_l2"])
     np.testing.assert_allclose(measured, run.curves["rel_l2"][-1][1], rtol=1e-4)
+
+
+def test_a_tree_that_changes_while_a_study_runs_is_not_taken_for_its_code(monkeypatch):
+    before = environment("float32")
+    monkeypatch.setattr("rwf.environment._git", lambda folder, *arguments: "another commit")
+    monkeypatch.setattr(Path, "read_bytes", lambda self: b"another source")
+    assert environment("float32") == before
 
 
 def test_no_file_of_a_run_is_pickled_and_none_names_this_machine(tmp_path):

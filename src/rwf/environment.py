@@ -1,5 +1,6 @@
 """Where a run happened: versions, commit, device."""
 
+import functools
 import hashlib
 import importlib.metadata
 import os
@@ -40,8 +41,12 @@ def environment(precision: str) -> dict[str, Any]:
     }
 
 
+@functools.cache
 def source_hash() -> str:
-    """A hash of the package's own source: it names the code even where there is no git."""
+    """A hash of the package's own source: it names the code even where there is no git.
+
+    Read once, like the commit: a tree that changes while a study runs is not the code that it runs.
+    """
     root = Path(rwf.__file__).parent
     content = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
@@ -56,6 +61,7 @@ def _version(package: str) -> str | None:
         return None
 
 
+@functools.cache
 def _commit() -> tuple[str | None, bool | None]:
     """The commit of the working tree that the package runs from; RWF_COMMIT where that is a copy without git."""
     root = Path(rwf.__file__).parent
