@@ -12,6 +12,7 @@ from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
 
 _LEGEND = "mean ± standard deviation of n runs; bold: the best, and all not distinguishable from it at this n"
+_LONG = 12  # characters of a variant that stay on one line; longer ones break where a setting begins
 _WIDEST = 15  # characters of a mean with its spread, four of which fit beside the name of a variant
 
 
@@ -44,7 +45,7 @@ def _table(layout: Layout) -> Table:
 
 
 def _variant(line: Line) -> Text:
-    text = Text(line.name)
+    text = Text(line.name.replace("+", "\n+") if len(line.name) > _LONG else line.name)
     if line.rate != RECIPES_RATE:
         text.append("\ntuned rate" if line.tuned else f"\nrate {line.rate}", "dim")
     return text
