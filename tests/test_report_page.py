@@ -89,6 +89,14 @@ def test_quick_runs_are_marked_everywhere(tmp_path):
     assert "Settings that were changed: steps = 6000." in html  # seeds are free, and so is how often one looks
 
 
+def test_a_long_name_of_a_variant_breaks_where_a_setting_begins(tmp_path):
+    run_folder(tmp_path, job("rwf", changes={"rwf.scales": "norm"}), 0.1)
+    run_folder(tmp_path, job("rwf", changes={"rwf.trains": "nothing"}), 0.1)
+    lines = [line.strip() for line in printed(report.tables([tmp_path]), width=80).splitlines()]
+    assert "+scales=norm" in lines
+    assert any(line.startswith("none+frozen") for line in lines)
+
+
 def test_a_table_on_80_columns_cuts_nothing_short(tmp_path):
     for name in ("plain", "aa", "wn", "rwf"):
         run_folder(tmp_path / "wide", job(name), [0.01821, 0.01836, 0.01809])

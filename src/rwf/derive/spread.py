@@ -2,7 +2,7 @@
 
 Left to itself XLA fuses the sum with all that leads to it, the chain rule of an activation for instance, into one
 reduction of few threads: with one model of the advection's size those took 135 of 500 µs of a step (H200, jax 0.11.2),
-and products in their place made 2,015 steps a second 3,178.
+and products in their place, in a prototype, made 2,015 steps a second 3,178.
 """
 
 import functools

@@ -12,7 +12,7 @@ from rwf.errors import choose
 from rwf.parametrize.checks import is_false
 from rwf.parametrize.frozen import Frozen, constant
 from rwf.parametrize.node import Node, register
-from rwf.parametrize.weight_norm import norm
+from rwf.parametrize.weight_norm import weight_norm
 
 Trains = Literal["scale", "log", "nothing"]
 
@@ -97,10 +97,9 @@ def norm_factorization(weight: jax.Array, inputs: tuple[int, ...]) -> Factorized
 
     The special case in which the paper sees weight normalization. It is none: |v| is 1 at the start, and free then.
     """
-    scale = norm(weight, inputs)
-    if is_false(jnp.all((scale > 0) & jnp.isfinite(scale))):
-        raise ValueError("The norm of the weights of each output unit must be finite and not zero: one is not.")
-    return Factorized(_divide(weight, scale, inputs), scale.astype(weight.dtype), inputs)
+    scale = weight_norm(weight, inputs).scale
+    wide = jnp.promote_types(weight.dtype, jnp.float32)
+    return Factorized(_divide(weight, scale.astype(wide), inputs), scale, inputs)
 
 
 # Compiled, so that a large weight is read once for each and nothing as large is kept beside the direction.

@@ -20,29 +20,28 @@ class WeightNorm(Node):
     inputs: tuple[int, ...]
 
     def materialize(self) -> jax.Array:
-        ratio = self.scale / norm(self.direction, self.inputs)
+        ratio = self.scale / _norm(self.direction, self.inputs)
         return (jnp.expand_dims(ratio, self.inputs) * self.direction).astype(self.direction.dtype)
 
 
 register(WeightNorm, arrays=("direction", "scale"), static=("inputs",))
 
 
-def norm(array: jax.Array, axes: tuple[int, ...]) -> jax.Array:
-    """The Euclidean norm over some axes, in float32 at least."""
+def _norm(array: jax.Array, axes: tuple[int, ...]) -> jax.Array:
     wide = array.astype(jnp.promote_types(array.dtype, jnp.float32))
     return jnp.sqrt(jnp.sum(wide * wide, axis=axes))
 
 
 def weight_norm(weight: jax.Array, inputs: tuple[int, ...], key: jax.Array | None = None) -> WeightNorm:
     """Normalizes a weight without changing its value. A unit whose weights are all zero has no direction."""
-    size = norm(weight, inputs)
-    if is_false(jnp.all(size > 0)):
-        units = [int(unit) for unit in jnp.flatnonzero(size.ravel() == 0)[:5]]
+    norm = _norm(weight, inputs)
+    if is_false(jnp.all(norm > 0)):
+        units = [int(unit) for unit in jnp.flatnonzero(norm.ravel() == 0)[:5]]
         raise ValueError(
             f"Weight normalization divides by |v|, and output units {units} have weights that are all zero. "
             "Give them a random initialization, or leave this layer out with `where`."
         )
-    scale = size.astype(weight.dtype)
+    scale = norm.astype(weight.dtype)
     if is_false(jnp.all(jnp.isfinite(scale))):
         raise ValueError(
             f"The norm of some output units leaves the range of {weight.dtype.name}. "
