@@ -83,14 +83,17 @@ def _agrees(picture: np.ndarray, truth: np.ndarray, psnr: float | None) -> bool:
 
 
 def _drawing(variant: str, shown: Sequence[_Shown]) -> Drawing:
-    columns = 1 + max(len(picture.predictions) for picture in shown)
-    figure = blank(2.35 * 2 * len(shown), width=2.2 * columns)
-    grid: Any = figure.subplots(2 * len(shown), columns, squeeze=False)
+    known = any(picture.truth is not None for picture in shown)  # or there is no place for it, nor for errors
+    columns = known + max(len(picture.predictions) for picture in shown)
+    rows = (1 + known) * len(shown)
+    figure = blank(2.35 * rows, width=2.2 * columns)
+    grid: Any = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat:
         axes.set_axis_off()
-    for above, below, picture in zip(grid[::2], grid[1::2], shown, strict=True):
-        _draw_pictures(above, picture)
-        _draw_errors(below, picture)
+    for i, picture in enumerate(shown):
+        if known:
+            _draw_truth(grid[2 * i], grid[2 * i + 1], picture)
+        _draw_pictures(grid[(1 + known) * i][known:], picture)
     base, plus, changed = variant.partition("+")
     mapping = _MAPPINGS.get(base, base) + plus + changed
     caption = (
@@ -103,26 +106,28 @@ def _drawing(variant: str, shown: Sequence[_Shown]) -> Drawing:
 
 
 def _draw_pictures(row: Sequence["matplotlib.axes.Axes"], picture: _Shown) -> None:
-    if picture.truth is not None:
-        _show(row[0], picture.truth)
-        row[0].set_title("Truth")
-    for axes, (name, prediction) in zip(row[1:], picture.predictions.items(), strict=False):
+    for axes, (name, prediction) in zip(row, picture.predictions.items(), strict=False):
         _show(axes, prediction)
         psnr = picture.psnr[name]
         axes.set_title(PARAMETRIZATIONS[name] + (f", {psnr:.2f} dB" if psnr is not None else ""))
 
 
-def _draw_errors(row: Sequence["matplotlib.axes.Axes"], picture: _Shown) -> None:
+def _draw_truth(
+    above: Sequence["matplotlib.axes.Axes"], below: Sequence["matplotlib.axes.Axes"], picture: _Shown
+) -> None:
+    """The truth before the predictions, and their errors under them."""
     if picture.truth is None:
         return
+    _show(above[0], picture.truth)
+    above[0].set_title("Truth")
     errors = [np.abs(p - picture.truth).reshape(*p.shape[:2], -1).mean(axis=-1) for p in picture.predictions.values()]
     # a few pixels at edges would leave the rest black
     top = max(float(np.quantile(errors, 0.995)), 1e-3)
     images = [
         axes.imshow(error, cmap="magma", vmin=0, vmax=top, interpolation="nearest")
-        for axes, error in zip(row[1:], errors, strict=False)
+        for axes, error in zip(below[1:], errors, strict=False)
     ]
-    bar = row[0].figure.colorbar(images[0], cax=row[0].inset_axes((0.88, 0.04, 0.07, 0.92)), extend="max")
+    bar = below[0].figure.colorbar(images[0], cax=below[0].inset_axes((0.88, 0.04, 0.07, 0.92)), extend="max")
     bar.set_label("absolute error")
     bar.ax.grid(visible=False)
     bar.ax.yaxis.set_ticks_position("left")
