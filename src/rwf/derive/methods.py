@@ -1,6 +1,6 @@
 """Two ways to the same derivatives: carried through a net layer by layer, or by jvp of jvp through any function."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -11,11 +11,21 @@ from jaxtyping import Array, Float
 from rwf.derive.jet import Bundle, Jet, Row
 from rwf.derive.wanted import Wanted
 
+Directions = Sequence[Float[Array, "*points inputs"]]
 
-def seed(points: Float[Array, "*points inputs"], wanted: Wanted) -> Jet:
-    """The coordinates as a Jet: each is differentiated by itself, and has no second derivative."""
-    _check_axes(wanted, points.shape[-1])
-    first = tuple(_unit(points, axis) for axis in wanted.first)
+
+def seed(points: Float[Array, "*points inputs"], wanted: Wanted, directions: Directions = ()) -> Jet:
+    """The coordinates as a Jet: each is differentiated by itself, and has no second derivative.
+
+    **Arguments:** `directions`: vectors at the points, numbered after the coordinates: of two coordinates, `by(2)` is
+    the derivative along the first direction. One row is carried for it, and not one for each of its components.
+
+    >>> along = seed(jnp.array([[2.0, 3.0]]), Wanted(first=(2,)), (jnp.array([[1.0, 10.0]]),))
+    >>> float((along[..., 0:1] * along[..., 1:2]).by(2)[0, 0])  # of x y: y + 10 x
+    23.0
+    """
+    tangents = _tangents(points, wanted, directions)
+    first = tuple(tangents(axis) for axis in wanted.first)
     return Jet(points, first, (None,) * len(wanted.second), None, wanted)
 
 
@@ -31,15 +41,17 @@ def forward(net: Callable[[Any], Any], points: Float[Array, "*points inputs"], w
     return net(seed(points, wanted))
 
 
-def by_jvp(net: Callable[[Any], Any], points: Float[Array, "*points inputs"], wanted: Wanted) -> Jet:
+def by_jvp(
+    net: Callable[[Any], Any], points: Float[Array, "*points inputs"], wanted: Wanted, directions: Directions = ()
+) -> Jet:
     """The same for anybody's net, from an array of points to an array of values, by jvp of jvp."""
-    _check_axes(wanted, points.shape[-1])
+    tangents = _tangents(points, wanted, directions)
 
     def slope(axis: int) -> Callable[[Any], Row]:
-        return lambda x: jax.jvp(net, (x,), (_unit(points, axis),))[1]
+        return lambda x: jax.jvp(net, (x,), (tangents(axis),))[1]
 
     def bend(i: int, j: int) -> Row:
-        return jax.jvp(slope(i), (points,), (_unit(points, j),))[1]
+        return jax.jvp(slope(i), (points,), (tangents(j),))[1]
 
     first = tuple(slope(axis)(points) for axis in wanted.first)
     second = tuple(bend(i, j) for i, j in wanted.second)
@@ -56,17 +68,26 @@ def known(function: Callable[[Any], Any], points: Any) -> Any:
     """
     if isinstance(points, Bundle):
         return Bundle(tuple(known(function, jet) for jet in points.jets))
-    return by_jvp(function, points.value, points.wanted) if isinstance(points, Jet) else function(points)
+    if not isinstance(points, Jet):
+        return function(points)
+    own = sum(axis < points.shape[-1] for axis in points.wanted.first)  # directions come after the coordinates
+    return by_jvp(function, points.value, points.wanted, points.first[own:])
 
 
-def _unit(points: Float[Array, "*points inputs"], axis: int) -> Float[Array, "*points inputs"]:
-    """The direction of one coordinate at every point."""
-    return jnp.broadcast_to(jnp.asarray(np.eye(points.shape[-1])[axis], points.dtype), points.shape)
-
-
-def _check_axes(wanted: Wanted, inputs: int) -> None:
-    if wanted.first and wanted.first[-1] >= inputs:
+def _tangents(
+    points: Float[Array, "*points inputs"], wanted: Wanted, directions: Directions
+) -> Callable[[int], Float[Array, "*points inputs"]]:
+    """The vector at every point that belongs to a number: of a coordinate, or of a direction after them."""
+    inputs = points.shape[-1]
+    known = inputs + len(directions)
+    if wanted.first and wanted.first[-1] >= known:
         raise ValueError(
-            f"A derivative by coordinate {wanted.first[-1]} was wanted of points with {inputs} coordinates; "
-            f"they are counted from 0 to {inputs - 1}."
+            f"A derivative by coordinate {wanted.first[-1]} was wanted of points with {inputs} coordinates"
+            f"{f' and {len(directions)} directions' if directions else ''}; they are counted from 0 to {known - 1}."
         )
+    units = np.eye(inputs)
+    return lambda axis: (
+        jnp.broadcast_to(jnp.asarray(units[axis], points.dtype), points.shape)
+        if axis < inputs
+        else directions[axis - inputs]
+    )

@@ -9,6 +9,7 @@ class Wanted:
 
     **Arguments:** `second`: pairs of coordinates, (0, 0) for u_xx, (0, 1) for u_xt; `laplacian`: the coordinates
     whose unmixed second derivatives are summed, carried as one array. First derivatives that these need are added.
+    Numbers beyond the coordinates stand for directions, which `rwf.derive.seed` is given.
 
     >>> Wanted(second=((1, 0),), laplacian=(0, 2))
     Wanted(first=(0, 1, 2), second=((0, 1),), laplacian=(0, 2))

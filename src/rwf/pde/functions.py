@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from rwf.derive import Jet, Wanted
+from rwf.derive import Jet, Wanted, seed
 from rwf.errors import nearest
 from rwf.pde.domain import Face
 from rwf.pde.problem import Problem
-from rwf.pde.unknown import Recorder, Unknown, reader
+from rwf.pde.unknown import Read, Reader, Recorder, Unknown
 
 _PROBES = 7  # points that a function is tried with: a number that no other size is likely to be
 
@@ -26,15 +26,22 @@ class Part:
     faces: tuple[tuple[tuple[str, float], ...], ...]
     wanted: Wanted
     terms: tuple[str, ...]
+    directed: bool  # whether it asks for derivatives along directions of its own
+
+    def seed(self, problem: Problem, points: Float[Array, "points axes"]) -> Jet:
+        """The points with the derivatives that the function asks for."""
+        if not self.directed:
+            return seed(points, self.wanted)
+        recorder = Recorder(jnp.zeros(points.shape[0]), problem.domain.names)
+        _read(problem, self.name, dict.fromkeys(problem.unknowns, recorder.read), points)
+        return seed(points, self.wanted, recorder.directions)
 
     def values(
         self, problem: Problem, jet: Jet, points: Float[Array, "points axes"]
     ) -> dict[str, Float[Array, " points"]]:
         """What is to be zero, by the name of its term."""
-        names = problem.domain.names
-        unknowns = {name: Unknown(name, names, reader(jet, i)) for i, name in enumerate(problem.unknowns)}
-        given = unknowns | {name: points[:, i] for i, name in enumerate(names)}
-        return _call(problem, self.name, given, points.shape[0])
+        reader = Reader(jet, problem.domain.names)
+        return _read(problem, self.name, {u: reader.of(i) for i, u in enumerate(problem.unknowns)}, points)
 
 
 def parts_of(problem: Problem) -> list[Part]:
@@ -55,29 +62,52 @@ def _part(problem: Problem, name: str, faces: list[Face]) -> Part:
     for face in faces:
         problem.domain.check_face(face, f"{type(problem).__name__}.{name}")
     names = problem.domain.names
-    recorder = Recorder(_PROBES, names)
+    asked: list[Wanted] = []
 
-    def probe() -> dict[str, Array]:
-        given = {unknown: Unknown(unknown, names, recorder.read) for unknown in problem.unknowns}
-        return _call(problem, name, given | {axis: jnp.zeros(_PROBES) for axis in names}, _PROBES)
+    def probe(answer: Array, points: Array) -> tuple[list[Array], dict[str, Array]]:
+        recorder = Recorder(answer, names)
+        terms = _read(problem, name, dict.fromkeys(problem.unknowns, recorder.read), points)
+        asked.append(recorder.wanted)
+        return recorder.directions, terms
 
-    terms = jax.eval_shape(probe)
-    return Part(name, tuple(tuple(face.items()) for face in faces), recorder.wanted, tuple(terms))
+    program, (directions, terms) = jax.make_jaxpr(probe, return_shape=True)(
+        jnp.zeros(_PROBES), jnp.zeros((_PROBES, len(names)))
+    )
+    if any(_depends(program.jaxpr, program.jaxpr.invars[0])[: len(directions)]):
+        raise ValueError(
+            f"{type(problem).__name__}.{name} asks for a derivative along a direction that depends on an unknown; "
+            "it can depend on coordinates and settings alone. Write the derivatives one by one: u.t + u * u.x."
+        )
+    held = tuple(tuple(face.items()) for face in faces)
+    return Part(name, held, asked[0], tuple(terms), directed=bool(directions))
 
 
-def _call(problem: Problem, name: str, given: Mapping[str, Any], points: int) -> dict[str, Any]:
+def _depends(program: Any, given: Any) -> list[bool]:
+    """Which results of a program use one of its arguments."""
+    tainted = {given}
+    for equation in program.eqns:
+        if any(variable in tainted for variable in equation.invars if not hasattr(variable, "val")):
+            tainted.update(equation.outvars)
+    return [not hasattr(variable, "val") and variable in tainted for variable in program.outvars]
+
+
+def _read(
+    problem: Problem, name: str, reads: Mapping[str, Read], points: Float[Array, "points axes"]
+) -> dict[str, Float[Array, " points"]]:
     """Calls a function with those of the unknowns and coordinates that it names, and checks what comes back."""
     owner, function = f"{type(problem).__name__}.{name}", getattr(type(problem), name)
-    arguments = chosen(function, given, owner)
+    names, count = problem.domain.names, points.shape[0]
+    unknowns = {unknown: Unknown(unknown, names, read) for unknown, read in reads.items()}
+    arguments = chosen(function, unknowns | {axis: points[:, i] for i, axis in enumerate(names)}, owner)
     found = function(problem, **arguments)
     terms = {f"{name}_{key}": value for key, value in found.items()} if isinstance(found, Mapping) else {name: found}
     checked = {}
     for term, value in terms.items():
         value = value.value if isinstance(value, Unknown) else value
         shape = getattr(value, "shape", None)
-        if shape != (points,):
+        if shape != (count,):
             raise ValueError(
-                f"{owner} returned {f'the shape {shape}' if shape is not None else repr(value)} for {points} points; "
+                f"{owner} returned {f'the shape {shape}' if shape is not None else repr(value)} for {count} points; "
                 "expected what is to be zero, a number for each point (or a dictionary of such)."
             )
         checked[term] = value

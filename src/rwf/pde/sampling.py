@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from rwf.derive import Wanted
 from rwf.pde.functions import Part
 from rwf.pde.problem import Problem
 
@@ -59,14 +58,15 @@ class Sampler(eqx.Module):
         order = jnp.argsort(draw[:stop, self.sorted_axis])
         return jnp.concatenate([draw[:stop][order], draw[stop:]])
 
-    def groups(self) -> list[tuple[Wanted, int, int]]:
+    def groups(self) -> list[Section]:
         """Neighbouring sections that want the same derivatives: each goes through a net as one Jet."""
-        found: list[tuple[Wanted, int, int]] = []
-        for part, start, stop in self.sections:
-            if found and found[-1][0] == part.wanted:
-                found[-1] = (part.wanted, found[-1][1], stop)
+        found: list[Section] = []
+        for section in self.sections:
+            last = found[-1].part if found else None
+            if last and last.wanted == section.part.wanted and not last.directed:
+                found[-1] = found[-1]._replace(stop=section.stop)
             else:
-                found.append((part.wanted, start, stop))
+                found.append(section)
         return found
 
 

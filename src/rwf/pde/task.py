@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from rwf.derive import Bundle, seed
+from rwf.derive import Bundle
 from rwf.optimize import Squares
 from rwf.pde.functions import Part, chosen, parts_of
 from rwf.pde.problem import Problem
@@ -73,11 +73,11 @@ class PDETask(Task):
     ) -> list[tuple[Part, dict[str, Array]]]:
         """What each function of the problem returns at its points; all points go through the net together."""
         groups = self.draw.groups()
-        points = Bundle(tuple(seed(batch[start:stop], wanted) for wanted, start, stop in groups))
+        points = Bundle(tuple(part.seed(problem, batch[start:stop]) for part, start, stop in groups))
         jets = problem.ansatz(net, points).jets
         found = []
         for part, start, stop in self.draw.sections:
-            jet, first = next((jet, g[1]) for jet, g in zip(jets, groups, strict=True) if g[1] <= start < g[2])
+            jet, first = next((j, g.start) for j, g in zip(jets, groups, strict=True) if g.start <= start < g.stop)
             found.append((part, part.values(problem, jet.points(start - first, stop - first), batch[start:stop])))
         return found
 
@@ -87,7 +87,7 @@ class PDETask(Task):
     def metrics(self, net: Any) -> dict[str, Array]:
         if self.target is None:
             part = self.draw.sections[0].part
-            jet = self.problem.ansatz(net, seed(self.test, part.wanted))
+            jet = self.problem.ansatz(net, part.seed(self.problem, self.test))
             squares = [jnp.mean(value**2) for value in part.values(self.problem, jet, self.test).values()]
             return {"rms_residual": jnp.sqrt(sum(squares, jnp.zeros(())))}
         error = self.problem.ansatz(net, self.test)[:, jnp.array(self.compared)] - self.target
@@ -103,7 +103,7 @@ def _at_point(
 ) -> Float[Array, " terms"]:
     """What a function of a problem returns at one point, each term times its factor."""
     point, factors = sample
-    values = part.values(problem, problem.ansatz(net, seed(point[None], part.wanted)), point[None])
+    values = part.values(problem, problem.ansatz(net, part.seed(problem, point[None])), point[None])
     return factors * jnp.stack([value[0] for value in values.values()])
 
 

@@ -9,7 +9,9 @@ from jaxtyping import Array, Float
 from rwf.derive import Jet, Wanted
 
 Values = Float[Array, " points"]
-Read = Callable[[tuple[int, ...] | str], Any]  # a derivative by its axes, () for the value, or "laplacian"
+Components = dict[str, Any]  # of a direction, by the names of coordinates: numbers, or one at each point
+Asked = tuple[int, ...] | str | Components  # a derivative by its axes, () for the value, "laplacian", or a direction
+Read = Callable[[Asked], Any]
 
 
 class Unknown:
@@ -30,6 +32,19 @@ class Unknown:
     def laplacian(self) -> Values:
         """The sum of its second derivatives by every coordinate but t."""
         return self._read("laplacian")
+
+    def along(self, **direction: Any) -> Values:
+        """The derivative along a direction: `u.along(t=1, x=c)` is u.t + c u.x, for the price of one derivative.
+
+        The components are numbers, or arrays made of the coordinates: the net has not been evaluated yet.
+        """
+        unknown = [name for name in direction if name not in self._coordinates]
+        if unknown or not direction:
+            raise ValueError(
+                f"{self._name}.along has {f'the component {unknown[0]!r}' if unknown else 'no components'}; give it "
+                f"some by the coordinates {', '.join(self._coordinates)}: {self._name}.along({self._coordinates[0]}=1)."
+            )
+        return self._read(direction)
 
     def __getattr__(self, name: str) -> Values:
         if name.startswith("_"):
@@ -78,34 +93,47 @@ def spatial(coordinates: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(i for i, name in enumerate(coordinates) if name != "t")
 
 
-def reader(jet: Jet, column: int) -> Read:
-    """Reads one output of a net."""
+class Reader:
+    """Reads the outputs of a net off its Jet; directions in the order in which a function asks for them."""
 
-    def read(what: tuple[int, ...] | str) -> Values:
-        row = jet.laplacian() if isinstance(what, str) else jet.by(*what) if what else jet.value
-        return row[:, column]
+    def __init__(self, jet: Jet, coordinates: tuple[str, ...]) -> None:
+        self._jet, self._next = jet, len(coordinates)
 
-    return read
+    def of(self, column: int) -> Read:
+        """Reads one output."""
+        return lambda what: self._row(what)[:, column]
+
+    def _row(self, what: Asked) -> Float[Array, "points unknowns"]:
+        if isinstance(what, dict):
+            self._next += 1
+            return self._jet.by(self._next - 1)
+        return self._jet.laplacian() if isinstance(what, str) else self._jet.by(*what) if what else self._jet.value
 
 
 class Recorder:
-    """Stands in for a Jet to find out which derivatives a function asks for."""
+    """Stands in for a Jet to find out which derivatives a function asks for, and along which directions."""
 
-    def __init__(self, points: int, coordinates: tuple[str, ...]) -> None:
-        self._points, self._spatial = points, spatial(coordinates)
+    def __init__(self, answer: Values, coordinates: tuple[str, ...]) -> None:
+        self._answer, self._coordinates = answer, coordinates
         self._asked: set[tuple[int, ...] | str] = set()
+        self.directions: list[Float[Array, "points axes"]] = []
 
-    def read(self, what: tuple[int, ...] | str) -> Values:
-        """Notes what is asked for; the answer is zeros."""
-        self._asked.add(what)
-        return jnp.zeros(self._points)
+    def read(self, what: Asked) -> Values:
+        """Notes what is asked for; the answer is always the same."""
+        if isinstance(what, dict):
+            components = [jnp.broadcast_to(what.get(name, 0.0), self._answer.shape) for name in self._coordinates]
+            self.directions.append(jnp.stack(components, axis=-1).astype(float))
+        else:
+            self._asked.add(what)
+        return self._answer
 
     @property
     def wanted(self) -> Wanted:
         """All that was asked for."""
         axes = [what for what in self._asked if not isinstance(what, str)]
+        inputs = len(self._coordinates)
         return Wanted(
-            first=tuple(a[0] for a in axes if len(a) == 1),
+            first=(*(a[0] for a in axes if len(a) == 1), *range(inputs, inputs + len(self.directions))),
             second=tuple((a[0], a[1]) for a in axes if len(a) == 2),
-            laplacian=self._spatial if "laplacian" in self._asked else (),
+            laplacian=spatial(self._coordinates) if "laplacian" in self._asked else (),
         )

@@ -21,7 +21,7 @@ class Advection(Problem):
     domain = Box(x=periodic(0.0, 2 * math.pi), t=(0.0, 1.0))
 
     def residual(self, u: Unknown) -> Float[Array, " points"]:
-        return u.t + self.c * u.x
+        return u.along(t=1, x=self.c)  # u.t + c u.x, in two rows of a net where u, u.x and u.t are three
 
     @at(t=0)
     def start(self, u: Unknown, x: Float[Array, " points"]) -> Float[Array, " points"]:
