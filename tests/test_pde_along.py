@@ -89,15 +89,9 @@ def test_a_direction_is_one_row():
 
 
 def test_functions_with_equally_many_directions_keep_their_own():
-    class Two(Along):
-        def residual(self, u):
-            return u.along(t=1)
-
-    class TwoApart(OneByOne):
-        def residual(self, u):
-            return u.t
-
-    found, expected = (loss_and_gradient(replace(kind(), **SIZES))[0] for kind in (Two, TwoApart))
+    two = type("Two", (Along,), {"residual": lambda self, u: u.along(t=1)})
+    apart = type("Apart", (OneByOne,), {"residual": lambda self, u: u.t})
+    found, expected = (loss_and_gradient(replace(kind(), **SIZES))[0] for kind in (two, apart))
     assert float(found) == pytest.approx(float(expected), rel=1e-5)
 
 
