@@ -11,7 +11,7 @@ import pytest
 import rwf
 from helpers import ENCODINGS, NETS, NODES, distance, make_net, points, precision, trained
 from rwf import encode, nets
-from rwf.derive import Bundle, Jet, Wanted, by_jvp, concat, elementwise, forward, seed
+from rwf.derive import Bundle, Jet, Wanted, by_jvp, concat, elementwise, forward, known, seed
 from rwf.derive.spread import summed_by_products
 
 ALL = Wanted(first=(0, 1), second=((0, 0), (0, 1), (1, 1)), laplacian=(0, 1))
@@ -92,6 +92,33 @@ def test_anybodys_net_is_differentiated_by_jvp():
         net = jax.vmap(eqx.nn.MLP(2, 3, 16, 2, jnp.tanh, key=jax.random.key(0)))
         x = points(dtype=jnp.float64)
         assert_same(carried(net, x, method=by_jvp), nested(net, x))
+
+
+@pytest.mark.parametrize("net", ["mlp", "modified-mlp"])
+def test_directions_and_a_drift_are_sums_of_derivatives(net):
+    with precision(jnp.float64):
+        model, x = trained(make_net(net, "periodic", jnp.float64)), points(dtype=jnp.float64)
+        first, second = (jnp.sin(k * x) + jnp.array([2.0, 0.0]) for k in (1, 3))
+        drift = jnp.broadcast_to(jnp.array([0.7, -1.0]), x.shape)
+        wanted = Wanted(first=(1, 3), laplacian=(2,))
+        every = nested(model, x)
+
+        def along(v, of):
+            return v[:, :1] * every[f"{of}0" if of else "0"] + v[:, 1:] * every[f"{of}1" if of else "1"]
+
+        every["10"] = every["01"]
+        bend = first[:, :1] * along(first, "0") + first[:, 1:] * along(first, "1")
+        expected = {
+            "value": every["value"],
+            "1": every["1"],
+            "2": along(first, ""),
+            "3": along(second, ""),
+            "laplacian": bend + along(drift, ""),
+        }
+        assert_same(rows(model(seed(x, wanted, (first, second), drift))), expected)
+        assert_same(rows(by_jvp(model, x, wanted, (first, second), drift)), expected)
+        jet = seed(x, wanted, (first, second), drift)
+        assert_same(rows(known(jnp.sin, jet)), rows(elementwise(jnp.sin, jet)))
 
 
 def test_folx_finds_the_same_laplacian_and_jacobian():

@@ -11,14 +11,19 @@ from jaxtyping import Array, Float
 from rwf.derive.jet import Bundle, Jet, Row
 from rwf.derive.wanted import Wanted
 
-Directions = Sequence[Float[Array, "*points inputs"]]
+Vectors = Float[Array, "*points inputs"]
+Directions = Sequence[Vectors]
 
 
-def seed(points: Float[Array, "*points inputs"], wanted: Wanted, directions: Directions = ()) -> Jet:
+def seed(
+    points: Float[Array, "*points inputs"], wanted: Wanted, directions: Directions = (), drift: Vectors | None = None
+) -> Jet:
     """The coordinates as a Jet: each is differentiated by itself, and has no second derivative.
 
     **Arguments:** `directions`: vectors at the points, numbered after the coordinates: of two coordinates, `by(2)` is
-    the derivative along the first direction. One row is carried for it, and not one for each of its components.
+    the derivative along the first direction. One row is carried for it, and not one for each of its components;
+    `drift`: a direction whose first derivative is added to the Laplacian, in the same row: with directions of the
+    length sqrt(a) and a drift of -d/dt, the Laplacian's row is a u_xx - u_t.
 
     >>> along = seed(jnp.array([[2.0, 3.0]]), Wanted(first=(2,)), (jnp.array([[1.0, 10.0]]),))
     >>> float((along[..., 0:1] * along[..., 1:2]).by(2)[0, 0])  # of x y: y + 10 x
@@ -26,7 +31,7 @@ def seed(points: Float[Array, "*points inputs"], wanted: Wanted, directions: Dir
     """
     tangents = _tangents(points, wanted, directions)
     first = tuple(tangents(axis) for axis in wanted.first)
-    return Jet(points, first, (None,) * len(wanted.second), None, wanted)
+    return Jet(points, first, (None,) * len(wanted.second), drift, wanted)
 
 
 def forward(net: Callable[[Any], Any], points: Float[Array, "*points inputs"], wanted: Wanted) -> Jet:
@@ -42,7 +47,11 @@ def forward(net: Callable[[Any], Any], points: Float[Array, "*points inputs"], w
 
 
 def by_jvp(
-    net: Callable[[Any], Any], points: Float[Array, "*points inputs"], wanted: Wanted, directions: Directions = ()
+    net: Callable[[Any], Any],
+    points: Float[Array, "*points inputs"],
+    wanted: Wanted,
+    directions: Directions = (),
+    drift: Vectors | None = None,
 ) -> Jet:
     """The same for anybody's net, from an array of points to an array of values, by jvp of jvp."""
     tangents = _tangents(points, wanted, directions)
@@ -56,6 +65,8 @@ def by_jvp(
     first = tuple(slope(axis)(points) for axis in wanted.first)
     second = tuple(bend(i, j) for i, j in wanted.second)
     bends = [bend(axis, axis) for axis in wanted.laplacian]
+    if drift is not None:
+        bends.append(jax.jvp(net, (points,), (drift,))[1])
     return Jet(net(points), first, second, sum(bends[1:], bends[0]) if bends else None, wanted)
 
 
@@ -71,7 +82,7 @@ def known(function: Callable[[Any], Any], points: Any) -> Any:
     if not isinstance(points, Jet):
         return function(points)
     own = sum(axis < points.shape[-1] for axis in points.wanted.first)  # directions come after the coordinates
-    return by_jvp(function, points.value, points.wanted, points.first[own:])
+    return by_jvp(function, points.value, points.wanted, points.first[own:], points.laplace)
 
 
 def _tangents(
