@@ -22,6 +22,12 @@ def test_every_study_names_recipes_that_exist_and_runs_quick_too(case):
         assert all(job.is_full != quick for job in jobs)
 
 
+@pytest.mark.parametrize(("quick", "rows"), [(False, ["plain", "aa", "wn", "rwf"]), (True, [])])
+def test_the_other_targets_of_the_regression_are_tuned_in_full_runs(quick, rows):
+    jobs = study_jobs(studies()["regression-1d"], quick=quick, changes={})
+    assert [job.parametrization for job, tuned in jobs if tuned and job.variant == "other-targets"] == rows
+
+
 def test_the_faster_control_takes_the_rate_of_the_recipe_that_is_run():
     recipe = find_recipe("regression-1d").recipe
     slower = with_values(recipe, {"optim.lr": 1e-4})

@@ -48,8 +48,10 @@ def study_jobs(study: Study, *, quick: bool, changes: Mapping[str, Any]) -> Iter
     for beside in study.beside:
         found = find_recipe(beside.recipe)
         recipe = with_values(found.with_quick() if quick else found.recipe, changes)
-        for job in comparison(found, recipe, beside.parametrizations, quick=quick, grid=beside.grid_of(recipe)):
-            yield job, False
+        jobs = comparison(found, recipe, beside.parametrizations, quick=quick, grid=beside.grid_of(recipe))
+        yield from ((job, False) for job in jobs)
+        if beside.tuned and not quick:
+            yield from ((job, True) for job in jobs)
 
 
 def execute(jobs: Iterable[tuple[Job, bool]], run: RunJob) -> list[Path]:

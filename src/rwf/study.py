@@ -19,6 +19,7 @@ class Beside:
     parametrizations: tuple[Parametrization, ...] = ("plain",)
     grid: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     faster: bool = False
+    tuned: bool = False  # beside them rows with tuned rates, in full runs alone
 
     def grid_of(self, recipe: Recipe) -> dict[str, tuple[float, ...]]:
         """The grid, with the faster rate of this recipe where that is asked."""

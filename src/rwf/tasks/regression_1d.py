@@ -92,7 +92,7 @@ STUDIES = {
         grid={"rwf.mean": (0.0, 0.5, 1.0, 1.5, 2.0, 3.0), "rwf.stddev": (0.01, 0.1, 0.5, 1.0)},
         tuned=("regression-1d",),
         beside=(
-            Beside("regression-1d/other-targets", PARAMETRIZATIONS),
+            Beside("regression-1d/other-targets", PARAMETRIZATIONS, tuned=True),
             Beside("regression-1d/other-targets", faster=True),
         ),
     )
