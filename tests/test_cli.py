@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rwf.cli import main
+from rwf.cli.verbs import VERBS
 
 OWN = """
 from small import SMALL
@@ -52,6 +53,14 @@ def test_show_prints_every_setting_and_what_quick_changes(capsys):
     text = capsys.readouterr().out
     assert "optim.decay_rate" in text
     assert "--quick" in text
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_verb_tells_its_usage(verb, capsys):
+    with pytest.raises(SystemExit) as left:
+        main([verb, "--help"])
+    assert left.value.code == 0
+    assert f"usage: rwf {verb}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,10 @@ def test_rows_and_comparisons_from_results_are_those_of_the_runs(runs, tmp_path)
                 else:
                     assert value == before
     assert [c.verdict for c in report.compare_all([path])] == [c.verdict for c in report.compare_all([runs])]
-    assert report.markdown([path]) == report.markdown([runs])
+    of_results, of_runs = report.markdown([path]), report.markdown([runs])
+    assert "follows from a file of\n`results/`" in of_results
+    assert "from run folders" in of_runs
+    assert of_results.partition("\n\n**")[2] == of_runs.partition("\n\n**")[2] != ""
 
 
 def test_curves_survive(runs, tmp_path):
@@ -91,7 +94,7 @@ def test_more_seeds_join_those_of_a_results_file(runs, tmp_path):
 
 def test_quick_runs_are_refused_unless_they_are_asked_for(tmp_path):
     run = run_folder(tmp_path, job("plain", quick=True), 0.5)
-    with pytest.raises(report.ResultsError, match=r"not the full recipe: .*allow_quick=True"):
+    with pytest.raises(report.ResultsError, match=r"not the full recipe: .*leave these out"):
         report.save_results([run], tmp_path / "results")
     (path,) = report.save_results([run], tmp_path / "results", allow_quick=True)
     assert all(row.quick for row in report.rows_of([path]))

@@ -17,7 +17,9 @@ from rwf import record, train
 from rwf.environment import environment
 from rwf.job import Job
 from rwf.progress import Progress
+from rwf.registry import find_recipe
 from rwf.run import InterruptedRunError, UnfinishedRunError, data_hash, run_job
+from rwf.spec import with_values
 from rwf.tensors import DamagedFileError, read_tensors, write_tensors
 from small import small_job
 
@@ -287,6 +289,33 @@ def test_ctrl_c_saves_and_says_how_to_resume(tmp_path):
     assert "Continue with: rwf run" in error
     assert error.rstrip().endswith("--resume")
     assert list((tmp_path / "runs").glob("**/step-*.safetensors"))
+
+
+def test_a_complete_run_of_other_data_is_not_taken_for_this_one(tmp_path):
+    job = small_job("plain")
+    folder = run_job(job, tmp_path, progress=QUIET)
+    told = json.loads((folder / "environment.json").read_text()) | {"data": "stand-in: something else"}
+    (folder / "environment.json").write_text(json.dumps(told))
+    with pytest.raises(ValueError, match=r"other data \(stand-in: something else\) than there is now \(generated"):
+        run_job(job, tmp_path, progress=QUIET)
+
+
+def test_a_member_that_a_run_does_not_have_is_refused(tmp_path):
+    run = record.read_run(run_job(small_job("plain"), tmp_path, progress=QUIET))
+    for member in (-1, len(run.info["members"]["seed"])):
+        with pytest.raises(ValueError, match=f"the members 0 to .*got {member}"):
+            run.task(member)
+
+
+def test_a_folder_stays_below_the_others_whatever_its_settings_are(tmp_path):
+    recipe = find_recipe("shape/dragon/none").recipe
+    for mesh in ("../../../elsewhere/ball.ply", "/tmp/ball.ply", "long" * 100 + ".ply"):
+        job = Job(with_values(recipe, {"task.mesh": mesh}), "plain", recipe)
+        parts = Path(job.folder).parts
+        assert parts[:2] == ("shape", "dragon")
+        assert len(parts) == 3
+        assert len(parts[2].encode()) < 255
+        assert parts[2].endswith(job.hash[:8])
 
 
 def test_jobs_of_different_settings_have_different_folders():

@@ -1,6 +1,7 @@
 """A job: one recipe under one parametrization, with its members. It becomes one run folder."""
 
 import itertools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from rwf.spec import Spec, digest, flat, from_json, to_json, with_values
 # how many runs there are, how often they are looked at, and precisions that are float32's equal.
 _FREE = {"seeds", "first_seed", "log_every", "signals", "together"}
 _EXACT = {"float32", "tf32x3"}
+_LONGEST = 150  # characters of a variant in a folder's name: file systems allow 255 bytes for all of it
 _SHORT = {
     ("rwf.trains", "nothing"): "frozen",
     ("rwf.trains", "log"): "log",
@@ -88,8 +90,8 @@ class Job(Spec):
     def folder(self) -> str:
         """Where the run folder goes, below the folder of all runs."""
         tag = "-tuned" if self.tuned else "-tune" if self.purpose == "tune" else ""
-        name = f"{self.variant}-{self.parametrization}{tag}-{self.hash[:8]}"
-        return f"{self.recipe.case}/{name}".replace(",", "_")
+        variant = re.sub(r"[/\\,:]", "_", self.variant)[:_LONGEST]  # a setting may be a path; the hash tells all apart
+        return f"{self.recipe.case}/{variant}-{self.parametrization}{tag}-{self.hash[:8]}"
 
 
 def _differences(job: Job, base: Recipe) -> dict[str, Any]:

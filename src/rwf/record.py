@@ -25,6 +25,7 @@ from jaxtyping import Float
 
 from rwf import build
 from rwf.job import Job, job_from_json, job_to_json
+from rwf.recipe import TaskSpec
 from rwf.tensors import DamagedFileError, from_named, read_tensors, to_named, write_atomically, write_tensors
 
 
@@ -139,8 +140,20 @@ class Run:
         named, _ = read_tensors(self.folder / "weights.safetensors")
         return jax.tree.map(lambda x: jax.numpy.asarray(x[member]), from_named(stacked, named))
 
+    def check_data(self, task: TaskSpec | None = None) -> None:
+        """Refuses where the task, the run's own if none is given, would have other data here than the run had."""
+        before, now = self.environment["data"], (task or self.job.recipe.task).describe()
+        if before != now:
+            raise ValueError(
+                f"{self.folder} was trained on other data ({before}) than there is now ({now}). Name the same data "
+                "with --data or RWF_DATA, or run into another --out."
+            )
+
     def task(self, member: int) -> Any:
         """The task of one member, with its data."""
+        count = len(self.info["members"]["signal"])
+        if not 0 <= member < count:
+            raise ValueError(f"{self.folder} has the members 0 to {count - 1}; got {member}.")
         return self.job.recipe.task.build(self.info["members"]["signal"][member])
 
 

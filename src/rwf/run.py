@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ def run_job(
     """
     folder = root / job.folder
     if record.is_complete(folder):
+        record.read_run(folder).check_data(job.recipe.task)
         progress.note(f"{job.title}: done before, in {folder}")
         return folder
     if time.monotonic() > deadline:
@@ -60,6 +62,7 @@ def run_job(
             state, timing = _train(job, task, shared, state, folder, data, progress, checkpoint_seconds, interrupted)
         summary = _summary(job, state, record.read_metrics(folder), timing, tuning)
         summary["final"] |= _concluded(job, task, shared, state.net)
+        summary |= _kept(task)
         record.write_result(folder, state.net, summary)
     save_pictures(record.read_run(folder))
     for note in divergences(job, summary):
@@ -188,6 +191,12 @@ def _concluded(job: Job, task: Any, shared: bool, nets: Any) -> dict[str, list[f
     with jax.default_matmul_precision(resolve(job.recipe.precision, jax.default_backend())):
         found = [member(i) for i in range(len(job.members()["seed"]))]
     return {name: [float(values[name]) for values in found] for name in found[0]}
+
+
+def _kept(task: Any) -> dict[str, Any]:
+    """What a net needs that was trained on a person's own scaled data: `rwf.operators` asks for it without the data."""
+    scaling = getattr(task, "scaling", None)
+    return {} if scaling is None else {"operator": {"inputs": task.inputs, "scaling": asdict(scaling)}}
 
 
 def _last(lines: list[dict[str, Any]], name: str, member: int) -> float | None:

@@ -2,7 +2,6 @@
 
 import functools
 import math
-import os
 import shlex
 import sys
 import time
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rwf.cli.options import Execution
+from rwf.data import use_data
 
 
 def _keep_programs(folder: Path) -> None:
@@ -32,8 +32,7 @@ def execute_jobs(jobs: list[Any], options: Execution, words: list[str], *, title
     from rwf.progress import Progress
     from rwf.run import InterruptedRunError, run_job
 
-    if options.data:
-        os.environ["RWF_DATA"] = str(options.data)
+    use_data(options.data)
     _keep_programs(options.out.absolute())
     progress = Progress(quiet=options.quiet)
     run = functools.partial(

@@ -74,5 +74,6 @@ class SurfaceOptions:
 
     run: tyro.conf.Positional[Path]  # a complete run folder of a shape, or a folder that holds one alone
     out: Path = Path("surface.ply")  # .ply, .glb, .stl or .obj
-    resolution: int = 256  # cells along each axis
+    resolution: int = 256  # nodes along the longest side
     member: int = 0  # which net of the run
+    data: Path | None = None  # the folder of data files that it was trained with; the variable RWF_DATA otherwise

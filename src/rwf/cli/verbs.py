@@ -5,6 +5,7 @@ from collections.abc import Callable
 from rwf.cli.execute import execute_jobs, print_tables
 from rwf.cli.options import ReportOptions, ReproduceOptions, RunOptions, SaveOptions, SurfaceOptions
 from rwf.cli.words import grid, name_first, parametrizations, read, taken
+from rwf.data import use_data
 from rwf.errors import choose
 
 
@@ -141,7 +142,13 @@ def surface(words: list[str]) -> int:
     from rwf.surface import write_surface
     from rwf.tree import materialize
 
+    if options.resolution < 8:
+        raise ValueError(
+            f"A surface needs 8 nodes or more along its longest side; --resolution is {options.resolution}."
+        )
+    use_data(options.data)
     run = only_run(options.run)
+    run.check_data()
     task = run.task(options.member)
     if not hasattr(task, "surface"):
         raise ValueError(f"{run.folder} is a run of {run.info['case']}, which has no surface. Name one of a shape.")

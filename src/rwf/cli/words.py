@@ -15,6 +15,7 @@ def read(kind: type[Options], words: list[str], program: str, default: Any) -> O
     """The options of a verb; tyro prints help and errors, and leaves."""
     config = (tyro.conf.AvoidSubcommands, tyro.conf.FlagCreatePairsOff)
     if kind is tuple:  # a verb without options
+        _help(words, f"usage: {program}\n\nIt has no options.")
         if words:
             raise ValueError(f"{program} takes no {words[0]!r}.")
         return default
@@ -23,9 +24,17 @@ def read(kind: type[Options], words: list[str], program: str, default: Any) -> O
 
 def name_first(words: list[str], usage: str) -> tuple[str, list[str]]:
     """The name that a verb begins with, and the words behind it."""
+    _help(words, f"usage: rwf {usage}\n\n`rwf list` prints the names; --help after a name tells the options.")
     if not words or words[0].startswith("-"):
         raise ValueError(f"Write: rwf {usage}. `rwf list` prints the recipes; --help after a name, the options.")
     return words[0], words[1:]
+
+
+def _help(words: list[str], text: str) -> None:
+    """Prints help that needs no name, and leaves, where that is asked."""
+    if words and words[0] in ("-h", "--help"):
+        print(text)
+        raise SystemExit(0)
 
 
 def taken(words: list[str], option: str) -> tuple[str | None, list[str]]:

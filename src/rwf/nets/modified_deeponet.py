@@ -36,8 +36,8 @@ class Tower(eqx.Module):
 class ModifiedDeepONet(eqx.Module):
     """U = sigma(W a + b), V = sigma(W y + b); in both towers each hidden layer's Z mixes them: H = (1 - Z) U + Z V.
 
-    The paper's last lines define H^(L) twice and activate the output; here L hidden layers are followed by a linear
-    layer in each tower and the inner product, as in the authors' code.
+    The paper's last lines define H^(L) twice and activate the output; here L hidden layers, the first without a gate
+    as in its equations, are followed by a linear layer in each tower and the inner product.
     """
 
     encode: Encoding

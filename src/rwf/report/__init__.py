@@ -48,6 +48,10 @@ _HEADING = """# Results
 Made by `rwf report results --markdown docs/results.md`; not to be edited. Every number follows from a file of
 `results/`, which holds the curves, the values of every seed and the provenance of every run.
 """
+_HEADING_OF_RUNS = """# Results
+
+Made by `rwf report --markdown` from run folders; not to be edited.
+"""
 
 
 def rows_of(sources: Iterable[Source]) -> list[Row]:
@@ -81,7 +85,9 @@ def markdown(sources: Iterable[Source]) -> str:
     records = load(sources)
     told = _reaching.markdown(records)
     long = f"\n## How long it takes\n\n{told}" if told else ""
-    return f"{_HEADING}\n{_tables.markdown(records)}\n## Who differs from whom\n\n{versus_markdown(records)}{long}"
+    from_runs = any(part.run for record in records for part in record.parts)
+    heading = _HEADING_OF_RUNS if from_runs else _HEADING
+    return f"{heading}\n{_tables.markdown(records)}\n## Who differs from whom\n\n{versus_markdown(records)}{long}"
 
 
 def save_results(sources: Iterable[Source], folder: Path, *, allow_quick: bool = False) -> list[Path]:

@@ -69,6 +69,11 @@ class Record:
         return self.case, self.variant, self.parametrization, self.tuned
 
     @property
+    def stand_in(self) -> bool:
+        """Whether this is other data than the paper's, in its place."""
+        return self.data.startswith("stand-in")
+
+    @property
     def in_tables(self) -> bool:
         """Whether this is a line of a table: all but the settings of a grid, where another rate is none."""
         return set(self.setting) <= {"optim.lr"}

@@ -35,7 +35,7 @@ def save_results(records: Iterable[Record], folder: Path, *, allow_quick: bool =
         folders = ", ".join(part.folder for record in quick for part in record.parts)
         raise ResultsError(
             f"{len(quick)} of {len(records)} records are not the full recipe: {folders}. Results are full "
-            "runs: leave these out, or pass allow_quick=True to keep them, marked as quick."
+            "runs: leave these out."
         )
     paths = []
     for case in dict.fromkeys(record.case for record in records):

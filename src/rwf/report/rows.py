@@ -39,7 +39,8 @@ def rows(records: Iterable[Record]) -> list[Row]:
 
 def _row(record: Record, metric: str) -> Row:
     values = summarize(np.array(list(record.finals(metric).values()), float))
-    paper = paper_value(record.case, record.variant, record.parametrization, metric)
+    comparable = not record.tuned and not record.stand_in
+    paper = paper_value(record.case, record.variant, record.parametrization, metric) if comparable else None
     return Row(
         case=record.case,
         variant=record.variant,
@@ -52,7 +53,7 @@ def _row(record: Record, metric: str) -> Row:
         median=values.median,
         low=values.low,
         high=values.high,
-        paper=None if record.tuned else paper,
+        paper=paper,
         quick=record.quick,
         data=record.data,
         rate=record.rate,

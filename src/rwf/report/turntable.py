@@ -18,6 +18,7 @@ import numpy as np
 import tyro
 from jaxtyping import UInt8
 
+from rwf.data import use_data
 from rwf.errors import missing_extra
 from rwf.precision import resolve
 from rwf.record import Run, only_run
@@ -38,6 +39,7 @@ class Options:
     height: int | None = None  # pixels; the scene's own otherwise
     elevation: float = 30.0  # of the camera, in degrees
     member: int = 0  # which net of the run
+    data: Path | None = None  # the folder of data files that it was trained with; the variable RWF_DATA otherwise
 
 
 def turntable(
@@ -49,8 +51,7 @@ def turntable(
             f"A turntable needs 1 frame or more, an elevation from -85 to 85 degrees and 8 pixels or more; "
             f"got {frames} frames, {elevation:g} degrees and {height} pixels."
         )
-    if not 0 <= member < len(run.info["members"]["seed"]):
-        raise ValueError(f"The run has members 0 to {len(run.info['members']['seed']) - 1}; got {member}.")
+    run.check_data()
     task = run.task(member)
     if not hasattr(task, "view"):
         raise ValueError(f"{run.folder} is a run of {run.info['case']}, which has no views. Name one of a scene.")
@@ -108,6 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Reads a command line, renders and writes the film."""
     options = tyro.cli(Annotated[Options, tyro.conf.arg(name="")], args=arguments, prog="rwf turntable")
     try:
+        use_data(options.data)
         run = only_run(options.run)
         settings: dict[str, Any] = {
             name: getattr(options, name) for name in ("frames", "height", "elevation", "member")

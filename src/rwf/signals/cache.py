@@ -1,13 +1,14 @@
 """Generated data, kept on disk under a hash of all that decides it: made once, read ever after."""
 
 import hashlib
+import inspect
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def cached(
     settings: Mapping[str, Any],
     make: Callable[[], Mapping[str, np.ndarray]],
     *,
-    source: Sequence[ModuleType],
+    source: Sequence[ModuleType | FunctionType],
 ) -> dict[str, np.ndarray]:
     """Named arrays that `make` computes, from the cache where it has them, and kept there otherwise.
 
@@ -39,7 +40,8 @@ def cached(
     changed, mean another file. A file that is torn, was altered or belongs to other settings is made again; a
     folder that cannot be written to costs time and nothing else. Files may be deleted at any time.
 
-    **Arguments:** `settings`: JSON values, all that decides the arrays; `source`: the modules whose code does.
+    **Arguments:** `settings`: JSON values, all that decides the arrays; `source`: the modules and functions
+    whose code does.
     """
     recipe = json.dumps({"settings": dict(settings), "source": _code(source)}, sort_keys=True)
     path = cache_folder() / f"{name}-{digest(recipe)}.safetensors"
@@ -62,10 +64,10 @@ def cached(
     return _read_only(named)
 
 
-def _code(modules: Sequence[ModuleType]) -> str:
+def _code(source: Sequence[ModuleType | FunctionType]) -> str:
     content = hashlib.sha256()
-    for module in modules:
-        content.update(Path(str(module.__file__)).read_bytes())
+    for item in source:
+        content.update(inspect.getsource(item).encode())
     return content.hexdigest()[:16]
 
 

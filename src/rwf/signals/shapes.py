@@ -1,11 +1,10 @@
 """Which mesh a name means: the paper's two, a solid of our own, or a person's file."""
 
-import hashlib
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rwf.data import find_data
+from rwf.data import file_digest, find_data, fingerprint
 from rwf.errors import nearest
 from rwf.signals.meshes import FORMATS, normalized, read_mesh
 from rwf.signals.occupancy import Shape
@@ -47,7 +46,10 @@ def source(mesh: str) -> str:
     if mesh in MESHES:
         file, what, solid = MESHES[mesh]
         return f"{file}: {what}" if find_data(file) else f"stand-in for the {what}: {WORDS[solid]}, generated"
-    return f"generated: {WORDS[mesh]}" if mesh in WORDS else Path(mesh).name
+    if mesh in WORDS:
+        return f"generated: {WORDS[mesh]}"
+    path = Path(mesh).expanduser()
+    return f"{path.name} ({fingerprint(path)})" if path.is_file() else f"{path.name}, which is not there"
 
 
 def _generated(solid: str) -> Shape:
@@ -55,15 +57,8 @@ def _generated(solid: str) -> Shape:
 
 
 def _from_file(name: str, path: Path) -> Shape:
-    stat = path.stat()
-    digest = _digest(path, stat.st_mtime_ns, stat.st_size)
+    digest = file_digest(path)
     return Shape(name, {"sha256": digest, "version": 1}, lambda: _read(path, digest))
-
-
-@lru_cache(maxsize=8)  # the time and size are there so that a file that changed is read again
-def _digest(path: Path, modified: int, size: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @lru_cache(maxsize=1)  # test points and the pool are labelled one after the other

@@ -3,7 +3,7 @@
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -90,6 +90,8 @@ class BurgersOperator(Task):
 class Burgers(TaskSpec):
     """Initial values from N(0, 25^2 (-Laplace + 5^2)^-4), with 25^2 the factor of the amplitudes."""
 
+    memory_only: ClassVar[tuple[str, ...]] = ("block",)
+
     train: int = 1_000  # functions
     test: int = 100
     sensors: int = 101  # on [0, 1], both ends included
@@ -130,7 +132,7 @@ _DATA = ("train", "test", "sensors", "points", "snapshots", "viscosity", "solver
 @functools.lru_cache(maxsize=1)
 def _build(spec: Burgers, signal: int) -> BurgersOperator:
     settings = {name: getattr(spec, name) for name in _DATA} | {"signal": signal, "modes": _MODES}
-    data = cached("burgers", settings, lambda: _make(spec, signal), source=(grf, burgers))
+    data = cached("burgers", settings, lambda: _make(spec, signal), source=(grf, burgers, _make, initial_values))
     t, x = jnp.linspace(0, 1, spec.snapshots), jnp.arange(spec.points) / spec.points
     holdout = Holdout(
         jnp.asarray(data["a_test"]),

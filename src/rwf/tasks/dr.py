@@ -77,7 +77,7 @@ class DiffusionReaction(TaskSpec):
 @functools.lru_cache(maxsize=1)
 def _build(spec: DiffusionReaction, signal: int) -> Triples:
     settings = {name: value for name, value in vars(spec).items() if name != "triples"} | {"signal": signal}
-    data = cached("dr", settings, lambda: _make(spec, signal), source=(grf, diffusion_reaction))
+    data = cached("dr", settings, lambda: _make(spec, signal), source=(grf, diffusion_reaction, _make))
     t, x = jnp.linspace(0, 1, spec.times), jnp.linspace(0, 1, spec.points)
     y = grid_points(t, x)[:, ::-1]  # (x, t)
     whole = data["u_test"].reshape(spec.test, -1)

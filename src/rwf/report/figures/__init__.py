@@ -24,6 +24,8 @@ _OWN: _Draws = {
     **dict.fromkeys(("shape/dragon", "shape/armadillo"), (shape.surfaces,)),
     **dict.fromkeys(("dr", "darcy", "burgers"), (operators.predictions, operators.spread)),
 }
+# A person's own case may be a PDE, or an operator.
+_ANYBODYS = (solutions, operators.predictions, operators.spread)
 # Figures with a panel for each case of a family, `image/natural` and `image/text`: drawn with the first of them.
 _FAMILY: _Draws = {"image": (siren.sweep,), "ct": (siren.sweep,)}
 # Figures of the theory, which show no run.
@@ -38,7 +40,7 @@ def figures_for(case: str, records: Sequence[Record]) -> list[Drawing]:
     family = case.partition("/")[0]
     related = [record for record in records if record.case.partition("/")[0] == family]
     with style():
-        own = [(draw(mine), mine) for draw in _OWN.get(case, (solutions,))]  # a person's own case may be a PDE
+        own = [(draw(mine), mine) for draw in _OWN.get(case, _ANYBODYS)]
         if related and related[0].case == case:
             own += [(draw(related), related) for draw in _FAMILY.get(family, ())]
         own += [(drawing, mine) for drawing in generic.figures(mine)]
@@ -49,7 +51,7 @@ def figures_for(case: str, records: Sequence[Record]) -> list[Drawing]:
 def _marked(drawing: Drawing, records: Sequence[Record]) -> Drawing:
     """A figure that says that its runs are quick or its data a stand-in: a picture may leave its page."""
     marks = ["QUICK: not the full recipe"] if any(record.quick for record in records) else []
-    marks += ["stand-in data"] if any(record.data.startswith("stand-in") for record in records) else []
+    marks += ["stand-in data"] if any(record.stand_in for record in records) else []
     if not marks:
         return drawing
     mark(drawing.figure, "; ".join(marks))

@@ -76,7 +76,9 @@ def _read(records: Sequence[Record]) -> _Tested | None:
         run = mine[name].parts[member.part].run
         if run is None or not (run.folder / "weights.safetensors").exists():
             continue
-        holdout = run.task(member.index).holdout
+        holdout = getattr(run.task(member.index), "holdout", None)
+        if holdout is None:
+            return None  # it is no operator
         prediction = np.asarray(eqx.filter_jit(holdout.predict)(materialize(run.net(member.index))))
         truth = np.asarray(holdout.u)
         error = np.linalg.norm(prediction - truth, axis=1) / np.linalg.norm(truth, axis=1)
@@ -110,7 +112,7 @@ def _draw_function(row: Any, tested: _Tested, shown: str, function: int, name: s
 
 def _draw_bar(axes: "matplotlib.axes.Axes", image: Any, name: str) -> None:
     bar: Any = axes.figure.colorbar(image, ax=axes, fraction=0.08, pad=0.04)
-    bar.set_label(name, fontsize=8)
+    bar.ax.set_title(name, fontsize=8, loc="left")
     bar.ax.tick_params(labelsize=8)
 
 

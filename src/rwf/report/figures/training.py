@@ -57,6 +57,6 @@ def _lines(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 def _paper(record: Record, name: str) -> float | None:
     """What the paper reached; a quick run ends elsewhere, and is another problem often."""
-    if record.quick or record.tuned:
+    if record.quick or record.tuned or record.stand_in:
         return None
     return paper_value(record.case, record.variant, record.parametrization, name)
