@@ -66,7 +66,7 @@ METRICS = {
     "iou": Metric("IoU", higher=True, headline=True),
     "rel_l2": Metric("relative L² error", higher=False, headline=True),
     "rel_l2_file": Metric("relative L² error against the published file", higher=False),
-    "rel_l2_std": Metric("standard deviation of the relative L² error over test functions", headline=True),
+    "rel_l2_std": Metric("std of relative L² error", headline=True),
     "chamfer": Metric("Chamfer distance", higher=False, headline=True),
     "normal_consistency": Metric("normal consistency", higher=True, headline=True),
     "psnr_two_views": Metric("PSNR of two test views (dB)", higher=True, watched=True),

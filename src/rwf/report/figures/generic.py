@@ -21,12 +21,13 @@ def figures(records: Sequence[Record]) -> list[Drawing]:
         of = f" ({variant})" if len(variants) > 1 else ""
         whole = [record for record in mine if record.variant == variant and not record.tuned]
         tuned = [record for record in mine if record.variant == variant and record.tuned]
+        faster = [record for record in mine if record.setting]  # at another rate: the rest of a grid is in no table
         ablated = [record for record in mine if record.variant != variant and not record.setting]
         changed = {record.parametrization for record in ablated}
         beside = [record for record in whole if record.parametrization in changed]
         found += [
             finals(mine, names, f"Final values{of}"),
-            training(whole, names + watched, f"Training{of}"),
+            training(whole + faster, names + watched, f"Training{of}"),
             training(tuned, names + watched, f"Training at tuned rates{of}"),
             training(beside + ablated if ablated else [], names + watched, f"Training, ablated{of}"),
         ]

@@ -107,7 +107,7 @@ def _draw_function(row: Any, tested: _Tested, shown: str, function: int, name: s
     ]
     for axes, key in zip(row[3:], missed, strict=True):
         axes.set_title(f"{PARAMETRIZATIONS[key]}: {100 * tested.errors[key][function]:.2g} %", fontsize=10)
-    _draw_bar(row[-1], images[-1], "absolute error")
+    _draw_bar(row[-1], images[-1], "error")
 
 
 def _draw_bar(axes: "matplotlib.axes.Axes", image: Any, name: str) -> None:
