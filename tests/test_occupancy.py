@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rwf.signals import parity
-from rwf.signals.meshes import RefusedMeshError, mesh_of, normalized
-from rwf.signals.occupancy import MeshWarning, Shape, label, pool_bits, surroundings
+from rwf.signals import occupancy, parity
+from rwf.signals.meshes import MeshWarning, RefusedMeshError, mesh_of, normalized
+from rwf.signals.occupancy import Shape, check_inside, label, pool_bits, surroundings
 from rwf.signals.pool import _upper, box_of, corners, pool_points
 from rwf.signals.shapes import find_shape, source
 from rwf.signals.solids import gyroid, knot
@@ -156,11 +156,72 @@ def test_a_torn_file_of_labels_is_made_again(cache):
     np.testing.assert_array_equal(pool_bits(shape, pool=1024), bits)
 
 
-def test_an_open_mesh_without_an_inside_is_refused_by_what_is_open(cache):
+@pytest.mark.parametrize("axis", range(3))
+@pytest.mark.parametrize("side", [-1, 1])
+def test_an_open_mesh_without_an_inside_is_refused_by_what_is_open(axis, side, cache):
     half = ball()
-    half = mesh_of("bowl", half.vertices, half.faces[half.triangles[:, :, 2].mean(axis=1) < 0.5])
-    with pytest.raises(RefusedMeshError, match=r"bowl has no inside: .* open edges around one hole, 1.1\d across"):
+    half = mesh_of("bowl", half.vertices, half.faces[side * (half.triangles[:, :, axis].mean(axis=1) - 0.5) < 0])
+    with pytest.raises(
+        RefusedMeshError, match=r"bowl has no inside: .* one hole, 1.1\d across .* about [89]\d% of the points of its"
+    ):
         pool_bits(Shape("bowl", {"solid": "bowl"}, lambda: half), pool=1024)
+
+
+@pytest.mark.parametrize("axis", range(3))
+@pytest.mark.parametrize("height", [0.0, 0.02], ids=["sheet", "terrain"])
+def test_a_sheet_is_refused_however_it_lies(axis, height):
+    n = 12
+    x, y = (k.ravel() / n for k in np.meshgrid(np.arange(n + 1), np.arange(n + 1), indexing="ij"))
+    i, j = (k.ravel() for k in np.meshgrid(np.arange(n), np.arange(n), indexing="ij"))
+    a = i * (n + 1) + j
+    faces = np.concatenate([np.stack([a, a + n + 1, a + 1], 1), np.stack([a + 1, a + n + 1, a + n + 2], 1)])
+    vertices = np.roll(np.stack([x, y, height * np.sin(9 * x) * np.sin(7 * y)], axis=1), axis + 1, axis=1)
+    with pytest.raises(RefusedMeshError, match=r"has no inside: it has 48 open edges .* disagree about (9\d|100)%"):
+        check_inside(normalized(mesh_of("sheet", vertices, faces)))
+
+
+def test_a_gutter_across_a_large_box_is_refused_by_what_is_near_it():
+    # a square pipe along a diagonal, without one of its sides: it fills little of its box
+    along = np.linspace(0, 1, 200)[:, None] * np.ones(3)
+    across = 0.01 * np.array([[1, -1, 0], [1, 1, -2], [-1, 1, 0], [-1, -1, 2]])
+    vertices = (along[:, None] + across).reshape(-1, 3)
+    a, k = (i.ravel() for i in np.meshgrid(4 * np.arange(199), np.arange(3), indexing="ij"))
+    faces = np.concatenate([np.stack([a + k, a + k + 1, a + k + 4], 1), np.stack([a + k + 1, a + k + 5, a + k + 4], 1)])
+    with pytest.raises(RefusedMeshError, match=r"about [0-4]% of the points of its box and [2-9]\d% of those near"):
+        check_inside(normalized(mesh_of("gutter", vertices, faces)))
+
+
+def test_a_closed_mesh_that_encloses_nothing_is_refused():
+    square = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
+    flat = mesh_of("flat", square, np.array([[0, 1, 2], [0, 2, 3], [0, 1, 3], [1, 2, 3]]))
+    with pytest.raises(RefusedMeshError, match="flat has no inside: it encloses no volume"):
+        check_inside(normalized(flat))
+    with pytest.warns(MeshWarning, match="1 of the 2 faces"):
+        twice = mesh_of("twice", square, np.array([[0, 1, 2], [0, 2, 1]]))
+    with pytest.raises(RefusedMeshError, match="twice has no inside: it has 3 open edges"):
+        check_inside(normalized(twice))
+
+
+@pytest.mark.parametrize("engine", engines())
+def test_a_ball_with_every_face_twice_is_a_ball(engine):
+    once = ball()
+    with pytest.warns(MeshWarning, match="repeat others"):
+        twice = mesh_of("twice", once.vertices, np.concatenate([once.faces, once.faces[:, ::-1]]))
+    np.testing.assert_array_equal(engine(twice)(points(5_000)).inside, engine(once)(points(5_000)).inside)
+
+
+def test_both_ways_agree_about_a_closed_mesh():
+    found, doubt = check_inside(ball())
+    assert not found.words
+    assert max(doubt) < 0.001
+
+
+def test_what_was_kept_before_walls_were_counted_is_read(cache, monkeypatch):
+    shape = Shape("ball", {"solid": "ball"}, ball)
+    make = occupancy._make_surroundings
+    monkeypatch.setattr(occupancy, "_make_surroundings", lambda *a: (found := make(*a)) | {"edges": found["edges"][:7]})
+    before = surroundings(shape, near=1024, samples=64)
+    np.testing.assert_array_equal(before.near, surroundings(shape, near=1024, samples=64).near)
 
 
 def test_a_small_hole_is_a_warning_with_a_measure_of_disagreement(cache):

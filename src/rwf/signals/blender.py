@@ -124,6 +124,9 @@ def _read_picture(path: Path) -> UInt8[np.ndarray, "height width 4"]:
     try:
         with Image.open(path, formats=("PNG",)) as image:
             if image.width * image.height <= _MAX_PIXELS:
+                if image.mode.startswith("I"):  # 16 bits of grey, which Pillow would clip
+                    grey = np.rint(np.asarray(image) / 257).astype(np.uint8)
+                    return np.asarray(Image.fromarray(grey).convert("RGBA"))
                 return np.asarray(image.convert("RGBA"))
     except Exception as error:  # each decoder has errors of its own
         raise RefusedSceneError(f"{path} is no PNG file, or is damaged ({error}). Render or copy it again.") from None

@@ -1,30 +1,25 @@
 """Inside or outside of a mesh: labels by ray parity, for points near its surface and for a pool of millions."""
 
-import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float32, Int32, UInt8
+from jaxtyping import Bool, Float, Float32, Int32, UInt8
 
 from rwf.signals.cache import cached
-from rwf.signals.meshes import Edges, Mesh, RefusedMeshError, edges
-from rwf.signals.parity import Ballot, parity_engine, referee
+from rwf.signals.meshes import Edges, Mesh, MeshWarning, RefusedMeshError, edges
+from rwf.signals.parity import BOTH_WAYS, DIRECTIONS, Ballot, parity_engine, referee
 from rwf.signals.pool import UNIT, box_of, corners, pool_points
 from rwf.surface.distance import sample_surface
 from rwf.surface.picture import portrait
 
 NEAR = 0.01  # how far test points are from a vertex: the standard deviation along each axis
-_PROBE = 1 << 16  # points that an open mesh is judged by
+_PROBE = 1 << 14  # points of the box, and as many near the surface, that a mesh is judged by
 _LIMIT = 0.05  # a mesh whose rays disagree about more of its points than this has no inside
 _BLOCK = 1 << 20
 _VERSION = 1  # of what is kept: raised by hand when other labels come out, for a hash of code would change too often
-
-
-class MeshWarning(UserWarning):
-    """A mesh is not formally watertight, and is used all the same."""
 
 
 class Shape(NamedTuple):
@@ -40,7 +35,7 @@ class Surroundings(NamedTuple):
 
     **Arguments:** `box`, as `pool_points` reads it; `near` and `inside`, test points and their labels; `surface`,
     points of the mesh with its normals, `spacing` apart; `doubt`, the shares of points in the box and near the surface
-    that rays in three directions disagreed about.
+    that rays disagreed about.
     """
 
     box: Int32[np.ndarray, "2 3"]
@@ -55,8 +50,9 @@ def surroundings(shape: Shape, *, near: int, samples: int) -> Surroundings:
     """The test points, labels and samples of a shape: from the cache, or made and kept."""
     recipe = {"version": _VERSION, "shape": dict(shape.identity), "near": near, "stddev": NEAR, "samples": samples}
     found = cached(f"{shape.name}-surface", recipe, lambda: _make_surroundings(shape.make(), near, samples), source=())
-    open_edges, holes, widest, x, y, z, shared = found["edges"].tolist()
-    _warn(shape.name, Edges(int(open_edges), int(holes), widest, (x, y, z), int(shared)), *found["doubt"].tolist())
+    open_edges, holes, widest, x, y, z, shared, *walls = found["edges"].tolist()  # what was kept long ago has no walls
+    seen = Edges(int(open_edges), int(holes), widest, (x, y, z), int(shared), *map(int, walls))
+    _warn(shape.name, seen, *found["doubt"].tolist())
     return Surroundings(
         found["box"],
         found["near"],
@@ -93,7 +89,35 @@ def label(mesh: Mesh, blocks: Iterable[Float32[np.ndarray, "_ 3"]]) -> tuple[Boo
     What a fast engine's rays disagree about, nearly always because a ray met an edge, is judged again by
     arithmetic in which nothing leaks.
     """
-    vote = parity_engine(mesh)
+    ballot = _ballot(mesh, blocks, DIRECTIONS)
+    return ballot.inside, float(1 - ballot.unanimous.mean())
+
+
+def check_inside(mesh: Mesh) -> tuple[Edges, tuple[float, float]]:
+    """Refuses a mesh without an inside: one that is open so that rays disagree, or one that encloses nothing.
+
+    Returns what was found of its edges, and the shares of points in the box and near the surface that rays in three
+    directions and their opposites disagreed about.
+    """
+    found = edges(mesh)
+    around = [np.asarray(pool_points(box_of(mesh), 0, _PROBE)), _near(mesh, _PROBE, np.random.default_rng(0))]
+    ballot = _ballot(mesh, around, BOTH_WAYS)
+    in_box, near = (1 - part.mean() for part in np.split(ballot.unanimous, 2))
+    if found.odd and max(in_box, near) > _LIMIT:
+        raise RefusedMeshError(
+            f"The mesh {mesh.name} has no inside: it has {found.words}, and rays in different directions disagree "
+            f"about {in_box:.0%} of the points of its box and {near:.0%} of those near its surface. {found.remedy}"
+        )
+    if not ballot.inside[_PROBE:].any():  # near the surface: of the box of a flat mesh many points lie within it
+        raise RefusedMeshError(
+            f"The mesh {mesh.name} has no inside: it encloses no volume. Give the surface of a solid."
+        )
+    return found, (float(in_box), float(near))
+
+
+def _ballot(mesh: Mesh, blocks: Iterable[np.ndarray], directions: Float[np.ndarray, "rays 3"]) -> Ballot:
+    """Votes of the engine at hand; where its rays disagree, those of the referee."""
+    vote = parity_engine(mesh, directions)
     found: list[Ballot] = []
     doubtful: list[np.ndarray] = []
     for block in blocks:
@@ -101,52 +125,44 @@ def label(mesh: Mesh, blocks: Iterable[Float32[np.ndarray, "_ 3"]]) -> tuple[Boo
         found.append(ballot)
         doubtful.append(block[~ballot.unanimous])
     inside = np.concatenate([ballot.inside for ballot in found])
-    doubt = ~np.concatenate([ballot.unanimous for ballot in found])
-    if doubt.any():
-        inside[doubt] = referee(mesh)(np.concatenate(doubtful)).inside
-    return inside, float(doubt.mean())
+    unanimous = np.concatenate([ballot.unanimous for ballot in found])
+    if not unanimous.all():
+        inside[~unanimous] = referee(mesh, directions)(np.concatenate(doubtful)).inside
+    return Ballot(inside, unanimous)
 
 
-def check_inside(mesh: Mesh) -> Edges:
-    """Refuses an open mesh whose rays disagree: it has no inside. Returns what was found of its edges."""
-    found = edges(mesh)
-    if found.open:
-        box = box_of(mesh)
-        _, doubt = label(mesh, [np.asarray(pool_points(box, 0, _PROBE))])
-        if doubt > _LIMIT:
-            raise RefusedMeshError(
-                f"The mesh {mesh.name} has no inside: it has {found.words}, and rays in three directions disagree "
-                f"about {doubt:.0%} of the points of its box. Close it first: fill its holes."
-            )
-    return found
+def _near(mesh: Mesh, count: int, rng: np.random.Generator) -> Float32[np.ndarray, "{count} 3"]:
+    """Points near the surface: vertices, moved."""
+    vertices = mesh.vertices[rng.integers(len(mesh.vertices), size=count)]
+    return (vertices + NEAR * rng.normal(size=vertices.shape)).astype(np.float32)
 
 
 @functools.cache  # once: a task is built several times in a run
 def _warn(name: str, found: Edges, box: float, near: float) -> None:
     if found.words:
         warnings.warn(
-            f"{name} is not formally watertight: it has {found.words}. Rays in three directions disagree about "
-            f"{box:.2g} of the points in its box and {near:.2g} of those near its surface; these were judged again.",
+            f"{name} is not formally watertight: it has {found.words}. Rays in different directions disagree about "
+            f"{box:.2g} of the points in its box and {near:.2g} of those near its surface; there most of them decide.",
             MeshWarning,
             stacklevel=3,
         )
 
 
 def _make_surroundings(mesh: Mesh, near: int, samples: int) -> dict[str, np.ndarray]:
-    found, box, rng = check_inside(mesh), box_of(mesh), np.random.default_rng(0)
-    vertices = mesh.vertices[rng.integers(len(mesh.vertices), size=near)]
-    points = (vertices + NEAR * rng.normal(size=vertices.shape)).astype(np.float32)
-    inside, near_doubt = label(mesh, np.array_split(points, -(-near // _BLOCK)))
-    _, box_doubt = label(mesh, [np.asarray(pool_points(box, 0, _PROBE))])
+    (found, doubt), rng = check_inside(mesh), np.random.default_rng(0)
+    points = _near(mesh, near, rng)
+    inside, _ = label(mesh, np.array_split(points, -(-near // _BLOCK)))
     truth = sample_surface(mesh.triangles, samples, rng)
     return {
-        "box": box,
+        "box": box_of(mesh),
         "near": points,
         "inside": np.packbits(inside),
         "truth": np.stack([truth.points, truth.normals], axis=1).astype(np.float32),
         "spacing": np.array([truth.spacing]),
-        "edges": np.array([*dataclasses.astuple(found)[:3], *found.centre, found.shared], np.float64),
-        "doubt": np.array([box_doubt, near_doubt]),
+        "edges": np.array(
+            [found.open, found.holes, found.widest, *found.centre, found.shared, found.walls], np.float64
+        ),
+        "doubt": np.array(doubt),
     }
 
 

@@ -11,13 +11,14 @@ from rwf.signals.meshes import Mesh
 from rwf.surface.columns import meetings
 
 # Along no axis and no diagonal, so that rays seldom run within a face or along an edge.
-_DIRECTIONS = np.array([[0.5377, 0.7319, 0.4187], [-0.6841, 0.2963, 0.6665], [0.3121, -0.5669, 0.7624]])
+DIRECTIONS = np.array([[0.5377, 0.7319, 0.4187], [-0.6841, 0.2963, 0.6665], [0.3121, -0.5669, 0.7624]])
+BOTH_WAYS = np.concatenate([DIRECTIONS, -DIRECTIONS])  # all three look up: what is open below is seen by no ray of them
 _NUDGE = 1e-5  # embree goes on so far behind a crossing, in units of the cube: less and it meets the same face again
 _BLOCK = 1 << 21
 
 
 class Ballot(NamedTuple):
-    """The vote of three rays from each point, and whether they agreed."""
+    """The vote of the rays from each point, and whether they agreed."""
 
     inside: Bool[np.ndarray, " points"]
     unanimous: Bool[np.ndarray, " points"]
@@ -26,9 +27,9 @@ class Ballot(NamedTuple):
 Vote = Callable[[Float32[np.ndarray, "points 3"]], Ballot]
 
 
-def parity_engine(mesh: Mesh) -> Vote:
+def parity_engine(mesh: Mesh, directions: Float[np.ndarray, "rays 3"] = DIRECTIONS) -> Vote:
     """The fastest way at hand to vote about points: embree, or our own arithmetic where it is not installed."""
-    return by_embree(mesh) if has_embree() else by_columns(mesh)
+    return by_embree(mesh, directions) if has_embree() else by_columns(mesh, directions)
 
 
 def has_embree() -> bool:
@@ -36,7 +37,7 @@ def has_embree() -> bool:
     return importlib.util.find_spec("embreex") is not None
 
 
-def by_embree(mesh: Mesh) -> Vote:
+def by_embree(mesh: Mesh, directions: Float[np.ndarray, "rays 3"] = DIRECTIONS) -> Vote:
     """Votes by embree, in float32: some million rays a second, of which a few in 100,000 slip through an edge."""
     from embreex.mesh_construction import TriangleMesh
     from embreex.rtcore_scene import EmbreeScene
@@ -54,10 +55,10 @@ def by_embree(mesh: Mesh) -> Vote:
             crossed[going] ^= True
         return crossed
 
-    return lambda points: _vote([odd(points, direction.astype(np.float32)) for direction in _DIRECTIONS])
+    return lambda points: _vote([odd(points, direction.astype(np.float32)) for direction in directions])
 
 
-def by_columns(mesh: Mesh) -> Vote:
+def by_columns(mesh: Mesh, directions: Float[np.ndarray, "rays 3"] = DIRECTIONS) -> Vote:
     """Votes in float64, by the triangles above each point: exact for a closed mesh, and two to five times slower."""
 
     def odd(points: np.ndarray, direction: Float[np.ndarray, "3"]) -> np.ndarray:
@@ -71,7 +72,7 @@ def by_columns(mesh: Mesh) -> Vote:
 
     def vote(points: np.ndarray) -> Ballot:
         blocks = np.array_split(points, max(1, -(-len(points) // _BLOCK)))
-        ballots = [_vote([odd(block, direction) for direction in _DIRECTIONS]) for block in blocks]
+        ballots = [_vote([odd(block, direction) for direction in directions]) for block in blocks]
         return Ballot(*(np.concatenate(parts) for parts in zip(*ballots, strict=True)))
 
     return vote

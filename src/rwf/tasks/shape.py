@@ -118,7 +118,12 @@ class MeshOccupancy(TaskSpec):
                 f"The batch must be a multiple of {UNIT}, and the pool of the batch; they are {self.batch} and "
                 f"{self.pool}. Use --task.batch 8192 --task.pool 16777216."
             )
-        if self.near < 1 or self.near % min(self.block, self.near):
+        if min(self.near, self.block, self.samples, self.pixels) < 1 or self.grid < 2:
+            raise ValueError(
+                f"near {self.near}, block {self.block}, samples {self.samples} and pixels {self.pixels} must be 1 or "
+                f"more, and grid {self.grid} 2 or more."
+            )
+        if self.near % min(self.block, self.near):
             raise ValueError(f"{self.block} test points at once do not divide {self.near}. Use powers of two.")
 
     def build(self, signal: int) -> Occupancy:
