@@ -2,7 +2,7 @@
 
 python examples/own_operator.py make antiderivative.npz         writes a file in the layout of docs/operators.md
 rwf run antiderivative.npz --quick                              four parametrizations, a table and a report
-python examples/own_operator.py use runs/antiderivative/...     calls what a run has learnt, and saves it folded
+python examples/own_operator.py use runs/own/antiderivative/... calls what a run has learnt, and saves it folded
 """
 
 import sys

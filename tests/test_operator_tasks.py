@@ -1,7 +1,6 @@
-"""Operator tasks: what they train on, what they are judged by, and data of one's own."""
+"""Operator tasks: what they train on, and what they are judged by."""
 
 import functools
-import json
 
 import equinox as eqx
 import jax
@@ -13,11 +12,7 @@ from rwf import train
 from rwf.build import member_net
 from rwf.derive import known
 from rwf.job import Job
-from rwf.operators import Operator
-from rwf.progress import Progress
 from rwf.registry import find_recipe, recipes
-from rwf.run import run_job
-from rwf.signals import operator_data
 from rwf.spec import with_values
 from rwf.tasks.burgers import Burgers
 from rwf.tasks.darcy import DarcyFlow
@@ -176,145 +171,3 @@ def test_the_constants_of_the_operators_are_the_papers():
     assert (burgers.functions, burgers.initial_points, burgers.residual_points) == (64, 100, 512)
     assert (burgers.initial_weight, burgers.residual_weight) == (100.0, 1.0)
     assert (burgers.points, burgers.snapshots, burgers.sensors) == (100, 101, 101)
-
-
-# ---------------------------------------------------------------------------------------------------- own data
-
-
-def own(**changes):
-    """A file's arrays: u(y) = a . (1, y, y^2), which a net can learn."""
-    rng = np.random.default_rng(0)
-    a, y = rng.normal(3.0, 5.0, size=(20, 3)), rng.uniform(-2, 2, size=(6, 1))
-    arrays = {"a": a, "y": y, "u": 100 * a @ np.stack([y[:, 0] ** k for k in range(3)])}
-    arrays = {name: array.astype(np.float32) for name, array in arrays.items()} | changes
-    return {name: array for name, array in arrays.items() if array is not None}
-
-
-def write(path, arrays, *, compressed=False):
-    if path.suffix == ".npz":
-        (np.savez_compressed if compressed else np.savez)(path, **arrays)
-        return path
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(path, "w") as file:
-        for name, array in arrays.items():
-            file[name] = array
-    return path
-
-
-def own_job(path, **settings):
-    found = find_recipe(str(path))
-    changes = {"net.depth": 1, "net.width": 8, "steps": 20, "log_every": 10, "seeds": 1, "task.functions": 4}
-    return Job(with_values(found.recipe, {**changes, **settings}), "rwf", found.recipe)
-
-
-@eqx.filter_jit
-def _batch(made, key):
-    return made.batch(key, jnp.int32(0))
-
-
-def test_a_recipe_is_made_for_the_sensors_of_a_file(tmp_path):
-    recipe = find_recipe(str(write(tmp_path / "mine.npz", own()))).recipe
-    assert (recipe.case, recipe.net.sensors, recipe.net.branch) == ("mine", (3,), "mlp")
-    grid = own(a=np.random.default_rng(0).normal(size=(20, 16, 16)))
-    recipe = find_recipe(str(write(tmp_path / "grid.npz", grid))).recipe
-    assert (recipe.net.sensors, recipe.net.branch) == ((16, 16), "cnn")
-
-
-@pytest.mark.parametrize(("each", "points"), [(False, 0), (True, 4)])
-def test_a_file_that_is_streamed_gives_the_batches_of_one_in_memory(tmp_path, each, points):
-    arrays = own()
-    if each:
-        arrays["y"] = np.tile(arrays["y"], (20, 1, 1))
-    for path in (write(tmp_path / "mine.npz", arrays), write(tmp_path / "mine.h5", arrays)):
-        jobs = [own_job(path, **{"task.memory": memory, "task.points": points}) for memory in (4.0, 0.0)]
-        batches = [_batch(job.recipe.task.build(0), jax.random.key(1)) for job in jobs]
-        for one, two in zip(*batches, strict=True):
-            np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-6)
-
-
-def test_a_trained_operator_is_a_function_that_is_saved_loaded_and_folded(tmp_path):
-    """Trained on a file that is read as it goes: a host call a step, within the engine's program."""
-    path = write(tmp_path / "mine.npz", own())
-    job = own_job(path, **{"task.memory": 0.0})
-    folder = run_job(job, tmp_path / "runs", progress=Progress(quiet=True))
-    operator, summary = Operator.from_run(folder), json.loads((folder / "summary.json").read_text())
-    a, y, truth = own()["a"][18:], np.linspace(-2, 2, 5)[:, None], own()["u"][18:]
-    value = operator(a, y)
-    assert value.shape == (2, 5)
-    # in the units of the data: the error that was recorded is that of these numbers
-    error = np.linalg.norm(operator(a, own()["y"]) - truth, axis=1) / np.linalg.norm(truth, axis=1)
-    np.testing.assert_allclose(error.mean(), summary["final"]["rel_l2"][0], rtol=1e-4)
-    for changed in (operator, operator.fold()):
-        changed.save(tmp_path / "operator.safetensors")
-        loaded = Operator.load(tmp_path / "operator.safetensors")
-        np.testing.assert_allclose(loaded(a, y), value, rtol=1e-5)
-    assert loaded.parametrization == "plain"
-    with pytest.raises(ValueError, match=r"points have shape \(5, 2\); expected \(points, 1\)"):
-        operator(a, np.zeros((5, 2)))
-
-
-def nan(array, *index):
-    array = array.copy()
-    array[index] = np.nan
-    return array
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"u": None}, "no array 'u'; the file has"),
-        ({"u": np.zeros((20, 6), complex)}, "no real numbers"),
-        ({"u": np.zeros((19, 6))}, "numbers of functions differ"),
-        ({"u": np.zeros((20, 5))}, "y has 6 points a function and u 5"),
-        ({"a": np.zeros(20)}, r"shapes \(20,\)"),
-        ({"y": np.zeros((20, 6, 1, 1))}, "have shapes"),
-        ({"x": np.zeros((4, 1))}, r"x has shape \(4, 1\), for sensors \(3,\)"),
-        ({"a_test": np.ones((2, 3))}, "one of them is missing"),
-        ({"a_test": np.ones((2, 3)), "u_test": np.ones((2, 9))}, "add y_test"),
-        ({"a": nan(own()["a"], 7, 1)}, r"'a' holds values that are not finite, the first at \(7, 1\)"),
-        ({"u": nan(own()["u"], 3, 0)}, r"'u' holds values that are not finite, the first at \(3, 0\)"),
-        ({"a": own()["a"][:, [0, 1, 0]]}, "sensors 0 and 2 read the same value in every function"),
-        ({"x": np.array([[0.0], [1.0], [1.0]])}, "sensors 1 and 2 are at the same place"),
-    ],
-)
-def test_a_file_that_is_not_laid_out_as_it_must_be_is_refused(tmp_path, changes, message):
-    for compressed in (False, True):
-        path = write(tmp_path / "bad.npz", own(**changes), compressed=compressed)
-        with pytest.raises(ValueError, match=message):
-            operator_data.check(path)
-
-
-def test_sensors_that_read_alike_at_two_places_are_two_sensors(tmp_path):
-    periodic = own(a=own()["a"][:, [0, 1, 0]], x=np.array([[0.0], [0.5], [1.0]]))
-    assert operator_data.check(write(tmp_path / "mine.npz", periodic))
-
-
-@pytest.mark.parametrize("name", ["torn.npz", "torn.h5", "missing.npz", "file.csv"])
-def test_a_file_that_cannot_be_read_is_refused(tmp_path, name):
-    path = tmp_path / name
-    if name.startswith("torn"):
-        content = write(path, own()).read_bytes()
-        path.write_bytes(content[: len(content) // 2])
-    elif name == "file.csv":
-        path.write_text("a,y,u")
-    with pytest.raises(ValueError, match=r"damaged|There is no file|is no \.npz"):
-        operator_data.check(path)
-
-
-def test_python_objects_in_a_file_are_never_unpickled(tmp_path):
-    np.savez(tmp_path / "bad.npz", **own(a=np.array([{}] * 20, dtype=object)))
-    with pytest.raises(ValueError, match="could run code"):
-        operator_data.check(tmp_path / "bad.npz")
-
-
-def test_a_file_that_was_changed_is_not_taken_for_the_old_one(tmp_path):
-    job = own_job(write(tmp_path / "mine.npz", own()))
-    write(tmp_path / "mine.npz", own(u=2 * own()["u"]))
-    with pytest.raises(ValueError, match="its content has changed"):
-        job.recipe.task.build(0)
-
-
-def test_a_test_function_that_is_zero_is_refused(tmp_path):
-    arrays = own(a_test=np.ones((1, 3)), u_test=np.zeros((1, 6)))
-    with pytest.raises(ValueError, match="zero everywhere"):
-        find_recipe(str(write(tmp_path / "mine.npz", arrays))).recipe.task.build(0)

@@ -7,7 +7,9 @@ operator = Operator.load("operator.safetensors")
 """
 
 import json
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +19,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from rwf.build import member_arrays, member_net
 from rwf.recipe import EncodingSpec, Factorization, NetSpec
-from rwf.record import read_run
+from rwf.record import Run, read_run
 from rwf.signals.scaling import Scaling
 from rwf.spec import from_json, to_json
 from rwf.tensors import from_named, read_tensors, to_named, write_tensors
 from rwf.tree import fold, materialize, reparametrize
 
 FORMAT = "rwf-operator-1"
+_TOGETHER = 2**18  # values of functions that are computed at a time
 
 
 @dataclass(frozen=True)
@@ -41,32 +45,43 @@ class Operator:
 
     @classmethod
     def from_run(cls, folder: str | Path, member: int = 0) -> "Operator":
-        """The operator that a member of a complete run has learnt."""
+        """The operator that a member of a complete run has learnt; a person's own data is not needed any more."""
         run = read_run(Path(folder))
-        recipe, task = run.job.recipe, run.task(member)
+        recipe, count = run.job.recipe, len(run.info["members"]["seed"])
         if not hasattr(recipe.net, "sensors"):
             raise ValueError(
                 f"{folder} holds a {type(recipe.net).__name__}, which is no operator: it reads no function."
             )
-        scaling = getattr(task, "scaling", None) or Scaling.none(task.inputs)
-        parametrization = run.job.parametrization
-        return cls(run.net(member), recipe.encoding, recipe.net, task.inputs, scaling, parametrization, recipe.rwf)
+        if not 0 <= member < count:
+            raise ValueError(f"{folder} has the members 0 to {count - 1}; got {member}.")
+        inputs, scaling = _inputs_and_scaling(run, member)
+        net, parametrization = _net(run, member, inputs), run.job.parametrization
+        return cls(net, recipe.encoding, recipe.net, inputs, scaling, parametrization, recipe.rwf)
 
     def __call__(
         self, a: Float[Array | np.ndarray, "functions ..."], y: Float[Array | np.ndarray, "... coordinates"]
-    ) -> Float[Array, "functions points"]:
-        """The output functions for some input functions.
+    ) -> Float[Array | np.ndarray, "functions points"]:
+        """The output functions for some input functions, some functions at a time: that bounds the memory.
 
         **Arguments:** `a` (functions, *sensors), at the sensors of the training; `y` (points, coordinates), any
-        points, the same for all functions, or (functions, points, coordinates).
+        points, the same for all functions, or (functions, points, coordinates). Arrays of NumPy are scaled as float64
+        and give one of NumPy; where one is JAX's, and may be traced, so is what comes back.
         """
-        a, y = jnp.asarray(a, jnp.float32), jnp.asarray(y, jnp.float32)
+        a, y = (x if isinstance(x, jax.Array) else np.asarray(x) for x in (a, y))
+        sensors = tuple(self.net.sensors)
+        if a.shape[1:] != sensors:
+            one = " One function is a[None]." if a.shape == sensors else ""
+            raise ValueError(
+                f"The functions have shape {a.shape}; expected (functions, {', '.join(map(str, sensors))}).{one}"
+            )
         if y.ndim not in (2, 3) or y.shape[-1] != self.inputs or (y.ndim == 3 and len(y) != len(a)):
             raise ValueError(
                 f"The points have shape {y.shape}; expected (points, {self.inputs}), or one such set for each of "
                 f"the {len(a)} functions."
             )
-        return self.scaling.restore(_apply(self.net, self.scaling.functions(a), self.scaling.points(y)))
+        found = _apply(self.net, self.scaling.functions(a), self.scaling.points(y))
+        on_host = not isinstance(a, jax.Array) and not isinstance(y, jax.Array)
+        return self.scaling.restore(np.asarray(found) if on_host else found)
 
     def fold(self) -> "Operator":
         """The same operator with plain weights."""
@@ -80,9 +95,9 @@ class Operator:
             "rwf": to_json(self.rwf),
             "parametrization": self.parametrization,
             "inputs": self.inputs,
+            "scaling": asdict(self.scaling),
         }
-        named = to_named({"net": self.net, "scaling": self.scaling})
-        write_tensors(Path(path), named, {"format": FORMAT, "operator": json.dumps(about)})
+        write_tensors(Path(path), to_named({"net": self.net}), {"format": FORMAT, "operator": json.dumps(about)})
 
     @classmethod
     def load(cls, path: str | Path) -> "Operator":
@@ -100,11 +115,50 @@ class Operator:
             settings = {"mean": rwf.mean, "stddev": rwf.stddev, "trains": rwf.trains, "last": rwf.last}
             return reparametrize(net, parametrization, key=key, **settings)
 
-        template = {"net": jax.eval_shape(build), "scaling": Scaling.none(inputs)}
-        loaded = jax.tree.map(jnp.asarray, from_named(template, named))
-        return cls(loaded["net"], encoding, spec, inputs, loaded["scaling"], parametrization, rwf)
+        # as arrays beside the net, in files that were saved before
+        arrays = {name.removeprefix("scaling."): named.pop(name) for name in list(named) if name.startswith("scaling.")}
+        numbers = about.get("scaling") or {
+            name: array.tolist() if name.startswith("y") else array.item() for name, array in arrays.items()
+        }
+        net = jax.tree.map(jnp.asarray, from_named({"net": jax.eval_shape(build)}, named)["net"])
+        return cls(net, encoding, spec, inputs, _scaling(numbers), parametrization, rwf)
+
+
+def together(sensors: tuple[int, ...], values: tuple[int, ...]) -> int:
+    """How many of some functions to compute at a time: all, or as many as memory bears.
+
+    **Arguments:** `sensors`, the shape of an input function; `values` (functions, points), that of what is computed.
+    """
+    return max(1, min(values[0], _TOGETHER // max(1, values[1], math.prod(sensors))))
+
+
+def _inputs_and_scaling(run: Run, member: int) -> tuple[int, Scaling]:
+    """As they are kept in the run folder; in an old one, or where nothing was scaled, as the data says."""
+    if kept := run.summary.get("operator"):
+        return kept["inputs"], _scaling(kept["scaling"])
+    task = run.task(member)
+    return task.inputs, getattr(task, "scaling", None) or Scaling.none(task.inputs)
+
+
+def _scaling(numbers: Mapping[str, Any]) -> Scaling:
+    """From what `asdict` makes of it, once it has been JSON."""
+    fields: dict[str, Any] = {name: tuple(n) if isinstance(n, list) else n for name, n in numbers.items()}
+    return Scaling(**fields)
+
+
+def _net(run: Run, member: int, inputs: int) -> Any:
+    """The net of one member, built without the data that it was trained on."""
+    settings = {name: values[member] for name, values in member_arrays(run.job).items()}
+    template = jax.eval_shape(lambda settings: member_net(run.job, settings, inputs, 1), settings)
+    named, _ = read_tensors(run.folder / "weights.safetensors")
+    return jax.tree.map(jnp.asarray, from_named(template, {name: array[member] for name, array in named.items()}))
 
 
 @eqx.filter_jit
-def _apply(net: Any, a: Array, y: Array) -> Array:
-    return materialize(net)(a, y)
+def _apply(net: Any, a: Any, y: Any) -> Array:
+    """All functions, some at a time; the last block is filled up with the last function."""
+    plain, functions = materialize(net), len(a)
+    block = together(a.shape[1:], (functions, y.shape[-2]))
+    index = jnp.minimum(jnp.arange(-(-functions // block) * block), functions - 1).reshape(-1, block)
+    found = jax.lax.map(lambda i: plain(a[i], y if y.ndim == 2 else y[i]), index)
+    return found.reshape(index.size, -1)[:functions]

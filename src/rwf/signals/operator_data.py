@@ -8,6 +8,7 @@ a_test, u_test, y_test                 optional: functions for the test; otherwi
 """
 
 import hashlib
+import math
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int
 
 from rwf.errors import missing_extra
 
@@ -25,7 +27,8 @@ LAYOUT = (
 )
 NAMES = ("a", "y", "u", "x", "a_test", "y_test", "u_test")
 SUFFIXES = (".npz", ".h5", ".hdf5")
-_ROWS = 256  # functions that are read at a time when a file is looked through
+_ROWS = 256  # functions whose shape goes into the hash of a file at a time
+_PART = 2**25  # bytes that are looked at at a time, as float64; one function at least
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Shapes:
     shared_points: bool
     bytes: int
     has_test: bool
+    compressed: bool
 
 
 @contextmanager
@@ -82,19 +86,33 @@ def check(path: str | Path) -> str:
     with opened(path) as arrays:
         found = _shapes(path, arrays)
         groups = np.zeros(int(np.prod(found.sensors)), np.int64)
-        for name in NAMES:
-            for start, rows in _parts(arrays, name):
-                content.update(f"{name}{rows.dtype}{rows.shape}".encode() + np.ascontiguousarray(rows).tobytes())
-                _refuse_not_finite(path, name, start, rows)
-                if name == "a":
-                    groups = _groups(groups, rows.reshape(len(rows), -1))
+        for name, array in ((name, arrays[name]) for name in NAMES if name in arrays):
+            for first in range(0, array.shape[0], _ROWS):
+                count = min(_ROWS, array.shape[0] - first)
+                content.update(f"{name}{array.dtype}{(count, *array.shape[1:])}".encode())
+                for start, rows in parts(array, np.arange(first, first + count)):
+                    content.update(np.ascontiguousarray(rows).data)
+                    _refuse_not_finite(path, name, first + start, rows)
+                    if name == "a":
+                        groups = _groups(groups, rows.reshape(len(rows), -1))
         _refuse_twins(path, arrays, groups)
     return content.hexdigest()[:16]
 
 
+def parts(array: Any, rows: Int[np.ndarray, " rows"]) -> Iterator[tuple[int, np.ndarray]]:
+    """Some rows of an array in order, as many at a time as fit into memory well, each part with its place in `rows`."""
+    together = max(1, _PART // (8 * max(1, math.prod(array.shape[1:]))))
+    chunk = (getattr(array, "chunks", None) or (1,))[0]  # of HDF5: a chunk is read whole, so rather once
+    together -= together % chunk if chunk <= together else 0
+    for start in range(0, len(rows), together):
+        part = rows[start : start + together]
+        first, last = int(part[0]), int(part[-1])
+        yield start, np.asarray(array[first : last + 1] if last - first < len(part) else array[part])
+
+
 def _refuse_not_finite(path: str | Path, name: str, start: int, rows: np.ndarray) -> None:
-    bad = np.argwhere(~np.isfinite(rows))
-    if len(bad):
+    if not np.isfinite(rows).all():
+        bad = np.argwhere(~np.isfinite(rows))
         first = (start + int(bad[0][0]), *(int(i) for i in bad[0][1:]))
         raise ValueError(
             f"{path}: {name!r} holds values that are not finite, the first at {first}. Leave those functions out, "
@@ -104,6 +122,8 @@ def _refuse_not_finite(path: str | Path, name: str, start: int, rows: np.ndarray
 
 def _groups(groups: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Sensors that agreed so far and agree in these rows too share a number."""
+    if groups.max() == len(groups) - 1:  # no two agree any more
+        return groups
     keys = np.concatenate([groups[None].astype(np.float64), rows.astype(np.float64)])
     return np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1)
 
@@ -124,20 +144,14 @@ def _refuse_twins(path: str | Path, arrays: Mapping[str, Any], groups: np.ndarra
         first[group] = sensor
 
 
-def _parts(arrays: Mapping[str, Any], name: str) -> Iterator[tuple[int, np.ndarray]]:
-    if name not in arrays:
-        return
-    for start in range(0, arrays[name].shape[0], _ROWS):
-        yield start, np.asarray(arrays[name][start : start + _ROWS])
-
-
 def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
     def refuse(what: str) -> ValueError:
         return ValueError(f"{path}: {what} {LAYOUT}")
 
     missing = [name for name in ("a", "y", "u") if name not in arrays]
     if missing:
-        raise refuse(f"there is no array {missing[0]!r}; the file has {sorted(arrays) or 'none of its names'}.")
+        found = ", ".join(_names(Path(path))) or "none"
+        raise refuse(f"there is no array {missing[0]!r}; the arrays of the file are: {found}.")
     for name, array in arrays.items():
         if array.dtype.kind not in "fiu":
             raise refuse(f"{name!r} holds {array.dtype}, no real numbers.")
@@ -154,13 +168,16 @@ def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
         raise refuse(f"x has shape {tuple(arrays['x'].shape)}, for sensors {a[1:]}.")
     _test_shapes(refuse, arrays, a, y, u)
     size = sum(4 * int(np.prod(arrays[name].shape)) for name in ("a", "y", "u"))  # as float32
-    return Shapes(a[0], a[1:], u[1], y[-1], len(y) == 2, size, "a_test" in arrays)
+    compressed = any(type(array) is np.ndarray for array in arrays.values())  # of an NPZ file: read, not mapped
+    return Shapes(a[0], a[1:], u[1], y[-1], len(y) == 2, size, "a_test" in arrays, compressed)
 
 
 def _test_shapes(refuse: Any, arrays: Mapping[str, Any], a: Any, y: Any, u: Any) -> None:
     if ("a_test" in arrays) != ("u_test" in arrays):
         raise refuse("a_test and u_test come together, and one of them is missing.")
     if "a_test" not in arrays:
+        if "y_test" in arrays:
+            raise refuse("there is y_test without a_test and u_test; add them, or leave it out.")
         return
     a_test, u_test = tuple(arrays["a_test"].shape), tuple(arrays["u_test"].shape)
     y_test = tuple(arrays["y_test"].shape) if "y_test" in arrays else y
@@ -168,6 +185,17 @@ def _test_shapes(refuse: Any, arrays: Mapping[str, Any], a: Any, y: Any, u: Any)
         raise refuse(f"a_test and u_test have shapes {a_test} and {u_test}, beside a of {a}.")
     if len(u_test) != 2 or y_test[-2:] != (u_test[1], y[-1]) or (len(y_test) == 3 and y_test[0] != u_test[0]):
         raise refuse(f"u_test has shape {u_test} and the points of the test {y_test}; add y_test, or make them fit.")
+
+
+def _names(path: Path) -> list[str]:
+    """The names of all that a file holds, as it calls them."""
+    if path.suffix == ".npz":
+        with zipfile.ZipFile(path) as archive:
+            return sorted(name.removesuffix(".npy") for name in archive.namelist())
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        return sorted(file)
 
 
 def _npz(path: Path) -> dict[str, Any]:

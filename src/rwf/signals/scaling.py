@@ -1,43 +1,59 @@
 """Bringing a person's own numbers to the size that nets are made for, and back."""
 
-from typing import final
+from dataclasses import dataclass
+from typing import Any, final
 
-import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Float, Num
 
 
+@jax.tree_util.register_static
 @final
-class Scaling(eqx.Module):
+@dataclass(frozen=True)
+class Scaling:
     """Input functions to mean 0 and deviation 1, coordinates to [0, 1], output functions to root mean square 1.
 
-    The outputs are not shifted, so that a relative error is the same before and after.
+    The outputs are not shifted, so that a relative error is the same before and after. NumPy's arrays are shifted and
+    divided as float64 and then rounded to float32: of 1.7e9 + 3 little would be left the other way round. JAX's are
+    computed in their own precision, and may be traced.
     """
 
-    a_shift: Float[Array, "1"]  # of one number: a file of tensors has no scalars
-    a_size: Float[Array, "1"]
-    y_shift: Float[Array, " coordinates"]
-    y_size: Float[Array, " coordinates"]
-    u_size: Float[Array, "1"]
+    a_shift: float
+    a_size: float
+    y_shift: tuple[float, ...]  # a number a coordinate
+    y_size: tuple[float, ...]
+    u_size: float
 
     @classmethod
     def none(cls, coordinates: int) -> "Scaling":
         """Leaves everything as it is."""
-        zero, one = jnp.zeros(1), jnp.ones(1)
-        return cls(zero, one, jnp.zeros(coordinates), jnp.ones(coordinates), one)
+        return cls(0.0, 1.0, (0.0,) * coordinates, (1.0,) * coordinates, 1.0)
 
-    def functions(self, a: Float[Array, "..."]) -> Float[Array, "..."]:
+    def functions(self, a: Num[Array | np.ndarray, "..."]) -> Float[Array | np.ndarray, "..."]:
         """Input functions as the net reads them."""
-        return (a - self.a_shift) / self.a_size
+        return _scaled(a, self.a_shift, self.a_size)
 
-    def points(self, y: Float[Array, "... coordinates"]) -> Float[Array, "... coordinates"]:
+    def points(self, y: Num[Array | np.ndarray, "... coordinates"]) -> Float[Array | np.ndarray, "... coordinates"]:
         """Coordinates as the net reads them."""
-        return (y - self.y_shift) / self.y_size
+        return _scaled(y, self.y_shift, self.y_size)
 
-    def values(self, u: Float[Array, "..."]) -> Float[Array, "..."]:
+    def values(self, u: Num[Array | np.ndarray, "..."]) -> Float[Array | np.ndarray, "..."]:
         """Output functions as the net is trained on them."""
-        return u / self.u_size
+        return _scaled(u, 0.0, self.u_size)
 
-    def restore(self, u: Float[Array, "..."]) -> Float[Array, "..."]:
-        """What a net returns, in the units of the data."""
-        return u * self.u_size
+    def restore(self, u: Float[Array | np.ndarray, "..."]) -> Float[Array | np.ndarray, "..."]:
+        """What a net returns, in the units of the data; NumPy's as float64."""
+        return u * self.u_size if isinstance(u, jax.Array) else np.asarray(u, np.float64) * self.u_size
+
+
+def _scaled(x: Any, shift: float | tuple[float, ...], size: float | tuple[float, ...]) -> Any:
+    """float32 in the end; what does not fit becomes infinite, without a warning."""
+    if isinstance(x, jax.Array):
+        dtype = jnp.result_type(x.dtype, jnp.float32)
+        return ((x - jnp.asarray(shift, dtype)) / jnp.asarray(size, dtype)).astype(jnp.float32)
+    with np.errstate(over="ignore"):
+        moved = np.subtract(x, shift, dtype=np.float64)
+        moved /= np.asarray(size)
+        return moved.astype(np.float32)

@@ -2,9 +2,10 @@
 
 import atexit
 import functools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import equinox as eqx
 import jax
@@ -12,13 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
+from rwf.operators import together
 from rwf.recipe import Adam, DeepONet, Recipe, TaskSpec
 from rwf.signals import operator_data
 from rwf.signals.scaling import Scaling
 from rwf.tasks.base import Task
 from rwf.tasks.operator import Holdout, OperatorRegression, drawn
 
-_LARGEST_TEST = 1_000  # functions that are held out at most where nobody says how many
+_LARGEST_TEST = 1_000  # functions that are held out at most where nobody says how many,
+_TEST_BYTES = 2**28  # and so many bytes of them, as float32: they stay in memory
 _SAMPLE = 1_000  # functions of a large file that its scaling is measured on
 SHORTER = {"steps": 1_000, "log_every": 100, "seeds": 2, "net.depth": 3}  # what --quick changes
 
@@ -58,10 +61,9 @@ class StreamedRegression(Task):
             wanted["y"] = (len(i), len(j), self.shapes.coordinates)
         like = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in wanted.items()}
         read = jax.pure_callback(
-            functools.partial(_read, self.path, tuple(wanted)), like, i, j, vmap_method="sequential"
+            functools.partial(_read, self.path, tuple(wanted), self.scaling), like, i, j, vmap_method="sequential"
         )
-        y = self.y[j] if self.shapes.shared_points else self.scaling.points(read["y"])
-        return self.scaling.functions(read["a"]), y, self.scaling.values(read["u"])
+        return read["a"], self.y[j] if self.shapes.shared_points else read["y"], read["u"]
 
     def losses(self, net: Any, batch: tuple[Array, Array, Array], step: Array) -> dict[str, Array]:
         a, y, u = batch
@@ -75,29 +77,40 @@ class StreamedRegression(Task):
 class OwnOperator(TaskSpec):
     """Pairs of functions from a file; `rwf.signals.operator_data` says how it is laid out."""
 
+    memory_only: ClassVar[tuple[str, ...]] = ("memory",)
+
     path: str
     content: str = ""  # a hash of the data, so that a run is known by what it was trained on
-    test: int = 0  # functions held out at the end, where the file has no a_test; 0: a tenth, 1,000 at most
+    test: int = 0  # functions held out at the end, where the file has no a_test; 0: a tenth, 1,000 and 268 MB at most
     functions: int = 64  # in a batch
     points: int = 0  # of each in a batch; 0: all
     memory: float = 4.0  # GB: a file with more numbers than this, as float32, is read from disk as it goes
+
+    def __post_init__(self) -> None:
+        for name in ("test", "functions", "points", "memory"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"--task.{name} is {getattr(self, name)}; expected 0 or more.")
 
     def build(self, signal: int) -> OperatorRegression | StreamedRegression:
         stat = Path(self.path).stat() if Path(self.path).is_file() else None
         return _build(self, stat.st_mtime_ns if stat else 0)
 
     def describe(self) -> str:
-        return f"{Path(self.path).name}: own operator data"
+        known = f" ({self.content[:8]})" if self.content else ""
+        return f"{Path(self.path).name}{known}: own operator data"
 
 
 def recipe_for(path: str) -> Recipe:
-    """A recipe for a file: its net reads as many sensors as the file has, on a grid by convolutions."""
+    """A recipe for a file: its net reads as many sensors as the file has, on a grid by convolutions.
+
+    Its case is no case of the paper, whatever the file is called; files of one name differ in their variants.
+    """
     found, content = operator_data.shapes(path), operator_data.check(path)
     grid = len(found.sensors) == 2 and min(found.sensors) >= 16
     return Recipe(
         name=path,
-        case=Path(path).stem,
-        variant="deeponet",
+        case=f"own/{Path(path).stem}",
+        variant=f"deeponet-{content[:4]}",
         task=OwnOperator(str(Path(path).resolve()), content),
         net=DeepONet(depth=4, width=128, activation="gelu", sensors=found.sensors, branch="cnn" if grid else "mlp"),
         optim=Adam(lr=1e-3, decay_rate=0.9, decay_steps=1_000),
@@ -116,57 +129,104 @@ def _build(spec: OwnOperator, modified: int) -> OperatorRegression | StreamedReg
             f"`rwf run {spec.path}`, or put the old file back."
         )
     found = operator_data.shapes(spec.path)
+    streamed = found.bytes > spec.memory * 1e9
+    if streamed and found.compressed:
+        raise ValueError(
+            f"{spec.path} is compressed and has {found.bytes / 1e9:.3g} GB of numbers, more than --task.memory "
+            f"{spec.memory:g}: it cannot be read in parts. Save it with np.savez or as HDF5, or raise --task.memory."
+        )
     with operator_data.opened(spec.path) as arrays:
-        rows, test = _split(spec, found, arrays)
-        sample = np.unique(np.linspace(0, rows - 1, min(rows, _SAMPLE)).astype(int))
-        scaling = _scaling(arrays, sample)
-        holdout = _holdout(test, scaling)
-        y = jnp.asarray(arrays["y"], jnp.float32) if found.shared_points else jnp.zeros((0, found.coordinates))
-        if found.bytes > spec.memory * 1e9:
+        rows = _trained(spec, found)
+        scaling = _scaling(spec.path, arrays, rows)
+        load = functools.partial(_load, spec.path, arrays)
+        holdout = _holdout(spec.path, arrays, rows, scaling)
+        y = load("y", scaling.points) if found.shared_points else jnp.zeros((0, found.coordinates))
+        if streamed:
             name = jnp.frombuffer(content.encode(), jnp.uint8)
             batch = (spec.functions, spec.points)
-            return StreamedRegression(scaling.points(y), name, holdout, scaling, spec.path, rows, found, *batch)
-        a, u = (jnp.asarray(arrays[name][:rows], jnp.float32) for name in ("a", "u"))
-        y = y if found.shared_points else jnp.asarray(arrays["y"][:rows], jnp.float32)
-    a, y, u = scaling.functions(a), scaling.points(y), scaling.values(u)
+            return StreamedRegression(y, name, holdout, scaling, spec.path, rows, found, *batch)
+        a, u = load("a", scaling.functions, 0, rows), load("u", scaling.values, 0, rows)
+        y = y if found.shared_points else load("y", scaling.points, 0, rows)
     return OperatorRegression(a, y, u, holdout, spec.functions, spec.points, scaling)
 
 
-def _split(spec: OwnOperator, found: operator_data.Shapes, arrays: Any) -> tuple[int, dict[str, np.ndarray]]:
-    """How many functions are trained on, and those that are held out."""
+def _trained(spec: OwnOperator, found: operator_data.Shapes) -> int:
+    """How many functions are trained on: all, or all but the last ones."""
     if found.has_test:
-        y = np.asarray(arrays["y_test"] if "y_test" in arrays else arrays["y"])
-        return found.functions, {"a": np.asarray(arrays["a_test"]), "y": y, "u": np.asarray(arrays["u_test"])}
-    test = spec.test or min(max(1, found.functions // 10), _LARGEST_TEST)
-    rows = found.functions - test
-    if rows < 1:
+        return found.functions
+    numbers = int(np.prod(found.sensors)) + found.points * (1 if found.shared_points else 1 + found.coordinates)
+    test = spec.test or max(1, min(found.functions // 10, _LARGEST_TEST, _TEST_BYTES // (4 * numbers)))
+    if test >= found.functions:
         raise ValueError(
             f"{spec.path} has {found.functions} functions, of which {test} would be held out: none is left to train "
             "on. Use --task.test with a smaller number, or more data."
         )
-    y = np.asarray(arrays["y"] if found.shared_points else arrays["y"][rows:])
-    return rows, {"a": np.asarray(arrays["a"][rows:]), "y": y, "u": np.asarray(arrays["u"][rows:])}
+    return found.functions - test
 
 
-def _scaling(arrays: Any, sample: np.ndarray) -> Scaling:
-    a, u = (np.asarray(arrays[name][sample], np.float64) for name in ("a", "u"))
-    y = np.asarray(arrays["y"] if len(arrays["y"].shape) == 2 else arrays["y"][sample], np.float64)
-    flat = y.reshape(-1, y.shape[-1])
-    low, size = flat.min(axis=0), np.ptp(flat, axis=0)
-    rms = float(np.sqrt(np.mean(u**2)))
-    numbers = (a.mean(), a.std() or 1.0, low, np.where(size > 0, size, 1.0), rms or 1.0)
-    return Scaling(*(jnp.atleast_1d(jnp.asarray(number, jnp.float32)) for number in numbers))
+def _scaling(path: str, arrays: Any, rows: int) -> Scaling:
+    """What brings the functions that are trained on to the size that nets are made for, from a sample of them."""
+    sample = np.unique(np.linspace(0, rows - 1, min(rows, _SAMPLE)).astype(int))
+    y, of_y = arrays["y"], sample if len(arrays["y"].shape) == 3 else np.arange(len(arrays["y"]))
+    spans = [(p.min(axis=0), p.max(axis=0)) for p in (_flat(part) for _, part in operator_data.parts(y, of_y))]
+    low, high = np.min([low for low, _ in spans], axis=0), np.max([high for _, high in spans], axis=0)
+    size = np.where(high > low, high - low, 1.0)
+    a, u = (_moments(part for _, part in operator_data.parts(arrays[name], sample)) for name in ("a", "u"))
+    numbers = (a[0], a[1] or 1.0, tuple(low.tolist()), tuple(size.tolist()), float(np.hypot(*u)) or 1.0)
+    if not np.isfinite(np.hstack(numbers)).all():
+        raise ValueError(f"{path}: its numbers are too large for float64 to tell their size. Use other units.")
+    return Scaling(*numbers)
 
 
-def _holdout(test: dict[str, np.ndarray], scaling: Scaling) -> Holdout:
-    a, y, u = (jnp.asarray(test[name], jnp.float32) for name in ("a", "y", "u"))
-    zero = np.flatnonzero(~np.any(np.asarray(test["u"]) != 0, axis=1))
+def _flat(y: np.ndarray) -> Float[np.ndarray, "points coordinates"]:
+    return y.reshape(-1, y.shape[-1]).astype(np.float64)
+
+
+def _moments(parts: Iterable[np.ndarray]) -> tuple[float, float]:
+    """Mean and standard deviation of all numbers of some parts; large ones are divided before they are squared."""
+    found = []
+    for part in parts:
+        top = float(max(part.max(), -float(part.min()))) or 1.0
+        x = part / np.float64(top)
+        found.append((x.size, top * x.mean(), top * x.std()))
+    sizes, means, deviations = np.array(found).T
+    top = np.abs([means, deviations]).max() or 1.0
+    mean = np.average(means / top, weights=sizes)
+    squares = (deviations / top) ** 2 + (means / top - mean) ** 2
+    return float(top * mean), float(top * np.sqrt(np.average(squares, weights=sizes)))
+
+
+def _holdout(path: str, arrays: Any, rows: int, scaling: Scaling) -> Holdout:
+    """The functions of the test: those that the file names so, or its last ones."""
+    load = functools.partial(_load, path, arrays)
+    end, first = ("_test", 0) if "a_test" in arrays else ("", rows)
+    points = "y_test" if "y_test" in arrays else "y"
+    a, u = load("a" + end, scaling.functions, first), load("u" + end, scaling.values, first)
+    y = load(points, scaling.points, first if len(arrays[points].shape) == 3 else 0)
+    zero = np.flatnonzero(np.einsum("ij,ij->i", np.asarray(u), np.asarray(u)) == 0)
     if len(zero):
         raise ValueError(
-            f"Test function {zero[0]} is zero everywhere: it has no relative error. Leave it out of the test."
+            f"{path}: row {first + zero[0]} of {'u' + end!r}, a function of the test, is zero everywhere: it has no "
+            "relative error. Leave it out of the test."
         )
-    block = max(1, 2**18 // u.shape[1])  # some hundred thousand values at a time
-    return Holdout(scaling.functions(a), scaling.points(y), scaling.values(u), block=min(block, len(u)))
+    return Holdout(a, y, u, block=together(a.shape[1:], u.shape))
+
+
+def _load(
+    path: str, arrays: Any, name: str, scale: Callable[[np.ndarray], Any], first: int = 0, last: int | None = None
+) -> Float[Array, "..."]:
+    """Some rows of an array as the net reads them, made part by part."""
+    rows = np.arange(first, arrays[name].shape[0] if last is None else last)
+    loaded = np.empty((len(rows), *arrays[name].shape[1:]), np.float32)
+    for start, part in operator_data.parts(arrays[name], rows):
+        loaded[start : start + len(part)] = _finite(path, name, scale(part))
+    return jnp.asarray(loaded)
+
+
+def _finite(path: str, name: str, scaled: np.ndarray) -> np.ndarray:
+    if not np.isfinite(scaled).all():
+        raise ValueError(f"{path}: {name!r} has values so far from the others that float32 cannot hold both.")
+    return scaled
 
 
 @functools.lru_cache
@@ -178,9 +238,13 @@ def _handle(path: str) -> Any:
     return arrays
 
 
-def _read(path: str, names: tuple[str, ...], i: Any, j: Any) -> dict[str, np.ndarray]:
-    """The rows `i` of a file, and of its points the columns `j`."""
-    arrays = _handle(path)
+def _read(path: str, names: tuple[str, ...], scaling: Scaling, i: Any, j: Any) -> dict[str, np.ndarray]:
+    """The rows `i` of a file, and of its points the columns `j`, as the net reads them."""
+    arrays, scales = _handle(path), {"a": scaling.functions, "y": scaling.points, "u": scaling.values}
     rows, back = np.unique(np.asarray(i), return_inverse=True)  # HDF5 reads rows in order, each of them once
-    found = {name: np.asarray(arrays[name][rows], np.float32)[back] for name in names}
-    return {name: part if name == "a" else part[:, np.asarray(j)] for name, part in found.items()}
+
+    def read(name: str) -> np.ndarray:
+        found = np.asarray(arrays[name][rows])
+        return _finite(path, name, scales[name](found if name == "a" else found[:, np.asarray(j)]))[back]
+
+    return {name: read(name) for name in names}
