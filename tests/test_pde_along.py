@@ -113,6 +113,7 @@ def test_without_an_exact_solution_the_residual_is_measured_along_it_too():
 @pytest.mark.parametrize(
     ("residual", "message"),
     [
+        (lambda self, u: u.along(t=1, x=u), "depends on an unknown"),
         (lambda self, u: u.along(t=1, x=u.value), r"Wrong\.residual .* direction that depends on an unknown"),
         (lambda self, u: u.along(t=1, x=jnp.where(u.x > 0, 1.0, -1.0)), "depends on an unknown"),
         (lambda self, u: u.along(z=1), r"u\.along has the component 'z'.*x, y, t"),

@@ -48,3 +48,46 @@ def test_a_later_report_asks_for_the_file_of_a_problem_and_draws_with_it(tmp_pat
 
     assert "wave is a task of your own: its pictures need its file." in report()
     assert "wave-solutions" in report(str(own), "--figures", str(tmp_path / "figures"))
+    own.write_text(own.read_text().replace("def exact", "def exactly"))
+    assert "wave-solutions" not in report(str(own), "--figures", str(tmp_path / "edited"))
+
+
+_PAIR = """
+from dataclasses import dataclass
+from rwf.pde import Box, Problem, at, recipe
+
+@dataclass(frozen=True)
+class Pair(Problem):
+    domain = Box(x=(0.0, 1.0), t=(0.0, 1.0))
+    unknowns = ("h", "q")
+
+    def residual(self, h, q):
+        return {"first": h.t, "second": q.t - 5}
+
+    def exact(self, x, t):
+        return {"q": 5 * t + 0 * x, "h": x + 0 * t}
+
+RECIPES = {"pair": recipe(Pair(points=16, grid=(4, 6)), steps=4, log_every=4, seeds=1)}
+"""
+
+
+def test_of_a_system_the_unknown_is_drawn_that_is_compared(tmp_path):
+    from rwf.report import load
+    from rwf.report.figures.solutions import solutions
+    from rwf.report.figures.style import style
+    from rwf.tree import materialize
+
+    own = tmp_path / "pair.py"
+    own.write_text(_PAIR)
+    words = ["--quiet", "--no-report", "--parametrization", "plain", "--out", str(tmp_path / "runs")]
+    assert main(["run", str(own), *words]) == 0
+    (record,) = load([tmp_path / "runs"])
+    with style():
+        drawing = solutions([record])
+    assert drawing is not None
+    exact, found = (axes.get_images()[0].get_array() for axes in drawing.figure.axes[:2])
+    np.testing.assert_allclose(exact, np.tile(np.linspace(0, 5, 6), (4, 1)), rtol=1e-6)
+    run = record.parts[0].run
+    assert run is not None
+    np.testing.assert_allclose(found, run.task(0).solution(materialize(run.net(0)))[..., 1], rtol=1e-6)
+    assert "q" in [axes.get_ylabel() for axes in drawing.figure.axes]

@@ -12,6 +12,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
+# What is shown before the terms of a loss.
+_RESULTS = ("psnr", "psnr_two_views", "iou", "rel_l2", "test_error", "rms_residual", "rms_conditions")
 LINE_SECONDS = 10.0  # how often a line is printed where there is no terminal
 
 
@@ -50,9 +52,9 @@ class Progress:
             )
             with RichProgress(*columns, console=self.console) as rich:
                 task = rich.add_task(escape(title), total=steps, completed=first, values="compiling")
-                yield _Live(rich, task, first)
+                yield _Live(rich, task)
         else:
-            yield _Lines(title, steps, first)
+            yield _Lines(title, steps)
 
 
 class _Silent:
@@ -61,41 +63,45 @@ class _Silent:
 
 
 class _Live:
-    def __init__(self, rich: RichProgress, task: Any, first: int) -> None:
-        self.rich, self.task, self.rate = rich, task, _Rate(first)
+    def __init__(self, rich: RichProgress, task: Any) -> None:
+        self.rich, self.task, self.rate = rich, task, _Rate()
 
     def advance(self, step: int, look: dict[str, Any]) -> None:
-        values = f"{describe(look)}  {self.rate(step):,.0f} steps/s"
+        values = f"{describe(look)}  {_speed(self.rate(step))}"
         self.rich.update(self.task, completed=step, values=values)
 
 
 class _Lines:
-    def __init__(self, title: str, steps: int, first: int) -> None:
-        self.title, self.steps, self.rate, self.printed = title, steps, _Rate(first), time.monotonic()
+    def __init__(self, title: str, steps: int) -> None:
+        self.title, self.steps, self.rate, self.printed = title, steps, _Rate(), time.monotonic()
 
     def advance(self, step: int, look: dict[str, Any]) -> None:
         rate, now = self.rate(step), time.monotonic()
         if step < self.steps and now - self.printed < LINE_SECONDS:
             return
         self.printed = now
-        left = (self.steps - step) / rate if rate else 0
-        text = f"{self.title}  step {step:,}/{self.steps:,}  {describe(look)}  {rate:,.0f} steps/s  {left:.0f} s left"
-        print(text, file=sys.stderr, flush=True)
+        left = f"{(self.steps - step) / rate:.0f} s left" if rate else ""
+        text = f"{self.title}  step {step:,}/{self.steps:,}  {describe(look)}  {_speed(rate)}  {left}"
+        print(text.rstrip(), file=sys.stderr, flush=True)
 
 
 class _Rate:
-    """Steps a second since the first chunk came back, so that compilation is not counted."""
+    """Steps a second since the first chunk came back, so that compilation is not counted; None until then."""
 
-    def __init__(self, first: int) -> None:
-        self.step, self.start = first, time.monotonic()
-        self.known = False
+    def __init__(self) -> None:
+        self.began: tuple[int, float] | None = None
 
-    def __call__(self, step: int) -> float:
+    def __call__(self, step: int) -> float | None:
         now = time.monotonic()
-        rate = (step - self.step) / max(now - self.start, 1e-9)
-        if not self.known:
-            self.step, self.start, self.known = step, now, True
-        return rate
+        if self.began is None:
+            self.began = step, now
+            return None
+        return (step - self.began[0]) / max(now - self.began[1], 1e-9)
+
+
+def _speed(rate: float | None) -> str:
+    """In words, also where a step takes seconds."""
+    return "" if rate is None else f"{rate:,.0f} steps/s" if rate >= 10 else f"{rate:.2g} steps/s"
 
 
 def describe(look: dict[str, Any]) -> str:
@@ -106,6 +112,7 @@ def describe(look: dict[str, Any]) -> str:
     """
     terms = [name for name in look if name not in ("step", "seconds", "alive", "weight_change")]
     others = [name for name in terms if name != "loss" and list(look[name]) != list(look["loss"])]
+    others.sort(key=lambda name: name not in _RESULTS)
     shown = ["loss", *others][:3]  # a single term of the loss would only say it again
     dead = sum(not alive for alive in look["alive"])
     values = [f"{name} {_median(look[name]):.3g}" for name in shown]

@@ -90,6 +90,10 @@ class Jet(_Rows):
         """The Jet at some of its points."""
         return jax.tree.map(lambda row: row[start:stop], self)
 
+    def _check(self, other: "Jet") -> None:
+        if self.wanted != other.wanted:
+            raise ValueError(f"Jets that meet must carry the same derivatives: {self.wanted} and {other.wanted}.")
+
     def _with_value(self, value: Row) -> "Jet":
         return Jet(value, self.first, self.second, self.laplace, self.wanted)
 
@@ -101,6 +105,7 @@ class Jet(_Rows):
             return NotImplemented
         if not isinstance(other, Jet):
             return self._with_value(self.value + spread(other, self.value.shape))
+        self._check(other)
         return Jet(
             self.value + other.value,
             tuple(a + b for a, b in zip(self.first, other.first, strict=True)),
@@ -115,6 +120,7 @@ class Jet(_Rows):
             return NotImplemented
         if not isinstance(other, Jet):
             return jax.tree.map(lambda row: row * other, self)
+        self._check(other)
         a, b, axes = self.value, other.value, {axis: i for i, axis in enumerate(self.wanted.first)}
         first = tuple(p * b + a * q for p, q in zip(self.first, other.first, strict=True))
 

@@ -27,6 +27,10 @@ class Curriculum(Spec):
 
     def check(self, problem: Spec) -> None:
         """Refuses a parameter that the problem does not have, and stages without steps."""
+        if self.parameter and not self.values:
+            raise ValueError(
+                f"A curriculum of {self.parameter} needs values to go through: --task.curriculum.values 1 2, say."
+            )
         if not self.values:
             return
         own = {f.name for f in dataclasses.fields(problem)} - set(_inherited(problem))
@@ -36,6 +40,16 @@ class Curriculum(Spec):
             raise ValueError(
                 f"A curriculum needs the steps of each value: 1 or more; task.curriculum.steps is {self.steps}."
             )
+
+    def remarks(self, steps: int) -> list[str]:
+        """A sentence where a training ends before the curriculum does: its error is that of another problem."""
+        stages = len(self.values) * self.steps
+        if not self.values or stages < steps:
+            return []
+        return [
+            f"the curriculum of {self.parameter} has {stages:,} steps and the training {steps:,}: the problem's own "
+            f"{self.parameter}, for which the error is measured, is never trained"
+        ]
 
     def at(self, problem: SpecType, step: Array) -> SpecType:
         """The problem with the parameter's value at a step, which may be traced."""

@@ -99,7 +99,14 @@ def _read(
     names, count = problem.domain.names, points.shape[0]
     unknowns = {unknown: Unknown(unknown, names, read) for unknown, read in reads.items()}
     arguments = chosen(function, unknowns | {axis: points[:, i] for i, axis in enumerate(names)}, owner)
-    found = function(problem, **arguments)
+    try:
+        found = function(problem, **arguments)
+    except TypeError as error:  # JAX's words know nothing of the problem
+        said = str(error).partition("\n")[0]
+        raise ValueError(
+            f"{owner} cannot be computed: {said} Functions of an unknown are given its value, jnp.sin(u.value), and "
+            f"all that meets it has one number for each of the {count} points."
+        ) from error
     terms = {f"{name}_{key}": value for key, value in found.items()} if isinstance(found, Mapping) else {name: found}
     checked = {}
     for term, value in terms.items():

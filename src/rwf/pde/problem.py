@@ -60,6 +60,14 @@ class Problem(TaskSpec):
         words = (type(self).__doc__ or type(self).__name__).partition("\n")[0].rstrip(".")
         return f"generated: {words}; {' × '.join(map(str, self.counts))} test points"
 
+    def remarks(self, steps: int) -> list[str]:
+        return self.curriculum.remarks(steps)
+
+    @property
+    def is_as_it_was(self) -> bool:
+        """Whether the file of the problem is still what it was when this was made, or read from a run folder."""
+        return self.source == _source(type(self).__module__)
+
     @property
     def counts(self) -> tuple[int, ...]:
         """The number of test points along each coordinate."""

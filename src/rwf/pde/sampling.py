@@ -86,6 +86,11 @@ def sampler(problem: Problem, parts: list[Part]) -> Sampler:
     for part in [residual, *sorted(conditions, key=lambda part: str(part.wanted))]:
         faces = [problem.domain.face_bounds(dict(face)) for face in part.faces or ((),)]
         count = problem.condition_points if part.faces else problem.points
+        if count < len(faces):
+            raise ValueError(
+                f"{name}.{part.name} holds on {len(faces)} faces, which {count} points cannot cover: use "
+                f"--task.condition-points {len(faces)} or more."
+            )
         sections.append(Section(part, start, start + count))
         bounds += [faces[i % len(faces)] for i in range(count)]
         start += count

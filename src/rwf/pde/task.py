@@ -4,6 +4,7 @@ import functools
 from typing import Any, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -88,14 +89,22 @@ class PDETask(Task):
         if self.target is None:
             part = self.draw.sections[0].part
             jet = self.problem.ansatz(net, part.seed(self.problem, self.test))
-            squares = [jnp.mean(value**2) for value in part.values(self.problem, jet, self.test).values()]
-            return {"rms_residual": jnp.sqrt(sum(squares, jnp.zeros(())))}
+            found = {"rms_residual": _rms(part.values(self.problem, jet, self.test))}
+            # A residual alone is smallest for nothing at all: so the conditions too, at points that stay the same.
+            parts = self.values(net, self.draw(jax.random.key(0)), self.problem)[1:]
+            terms = {name: value for _, values in parts for name, value in values.items()}
+            return found | ({"rms_conditions": _rms(terms)} if terms else {})
         error = self.problem.ansatz(net, self.test)[:, jnp.array(self.compared)] - self.target
         return {"rel_l2": jnp.linalg.norm(error) / jnp.linalg.norm(self.target)}
 
     def solution(self, net: Any) -> Float[Array, "*counts unknowns"]:
         """The unknowns on the grid of test points."""
         return self.problem.ansatz(net, self.test).reshape(*self.problem.counts, self.outputs)
+
+
+def _rms(terms: dict[str, Float[Array, " points"]]) -> Float[Array, ""]:
+    """The root of the mean squares of all terms, added."""
+    return jnp.sqrt(sum((jnp.mean(value**2) for value in terms.values()), jnp.zeros(())))
 
 
 def _at_point(
@@ -113,10 +122,10 @@ def pde_task(problem: Problem) -> PDETask:
     problem.weights.check(term for part in parts for term in part.terms)
     problem.curriculum.check(problem)
     domain, counts = problem.domain, problem.counts
-    if len(counts) != len(domain.names):
+    if len(counts) != len(domain.names) or min(counts) < 1:
         raise ValueError(
-            f"{type(problem).__name__}: task.grid has {len(counts)} numbers for the {len(domain.names)} coordinates "
-            f"{', '.join(domain.names)}; give one each."
+            f"{type(problem).__name__}: task.grid is {counts}; give a number of test points, 1 or more, for each of "
+            f"the {len(domain.names)} coordinates {', '.join(domain.names)}."
         )
     grid = dict(zip(domain.names, domain.grid(counts), strict=True))
     test = jnp.asarray(np.stack([axis.ravel() for axis in grid.values()], axis=-1), jnp.float32)

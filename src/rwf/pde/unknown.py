@@ -14,6 +14,10 @@ Asked = tuple[int, ...] | str | Components  # a derivative by its axes, () for t
 Read = Callable[[Asked], Any]
 
 
+class UnknownDerivativeError(AttributeError, ValueError):
+    """A derivative that there is not."""
+
+
 class Unknown:
     """One unknown at some points: `u.x`, `u.xt`, `u.laplacian` (over all coordinates but t); itself, its value.
 
@@ -44,14 +48,14 @@ class Unknown:
                 f"{self._name}.along has {f'the component {unknown[0]!r}' if unknown else 'no components'}; give it "
                 f"some by the coordinates {', '.join(self._coordinates)}: {self._name}.along({self._coordinates[0]}=1)."
             )
-        return self._read(direction)
+        return self._read({name: v.value if isinstance(v, Unknown) else v for name, v in direction.items()})
 
     def __getattr__(self, name: str) -> Values:
         if name.startswith("_"):
             raise AttributeError(name)
         known = self._coordinates
         if len(name) > 2 or any(letter not in known for letter in name):
-            raise AttributeError(
+            raise UnknownDerivativeError(
                 f"{self._name}.{name} is no derivative up to the second by the coordinates {', '.join(known)}. "
                 f"Write {self._name}.{known[0]}, {self._name}.{known[0]}{known[-1]} or {self._name}.laplacian."
             )

@@ -1,5 +1,6 @@
 """How much each term of a loss counts."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,9 @@ class LossWeights(Spec):
                 f"balance_every must not be negative, and memory lie in [0, 1); "
                 f"they are {self.balance_every} and {self.memory}."
             )
+        for name, weight in self.fixed:
+            if not 0 <= weight < math.inf:
+                raise ValueError(f"The weight of {name} in the loss is {weight:g}; it must be 0 or more, and finite.")
 
     def check(self, terms: Iterable[str]) -> None:
         """Refuses a weight of a term that is not there."""
@@ -56,12 +60,15 @@ class LossWeights(Spec):
         old = dict(factors)
 
         def anew() -> dict[str, Float[Array, ""]]:
-            norms = gradient_norms(losses, params)
-            norms = {name: norms[name] / dict(self.fixed).get(name, 1.0) for name in old}
+            fixed, norms = dict(self.fixed), gradient_norms(losses, params)
+            counted = [name for name in old if fixed.get(name, 1.0) > 0]
+            norms = {name: norms[name] / fixed.get(name, 1.0) for name in counted}
             mean = sum(norms.values(), jnp.zeros(())) / len(norms)
             kept = jnp.where(step == 0, 0.0, self.memory)
             # A term whose gradient is nothing would get all the weight there is: no factor beyond 1e4.
-            return {n: kept * old[n] + (1 - kept) * mean / jnp.maximum(norms[n], 1e-4 * mean + 1e-30) for n in old}
+            limit = 1e-4 * mean + 1e-30
+            new = {n: kept * old[n] + (1 - kept) * mean / jnp.maximum(norms[n], limit) for n in counted}
+            return old | new
 
         return jax.lax.cond(step % self.balance_every == 0, anew, lambda: old)
 

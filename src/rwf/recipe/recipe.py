@@ -53,6 +53,10 @@ class TaskSpec(Spec, abc.ABC):
     def describe(self) -> str:
         """What data this runs on, in words, for every table."""
 
+    def remarks(self, steps: int) -> list[str]:
+        """What a person should know before so many steps are run."""
+        return []
+
 
 @dataclass(frozen=True)
 class Recipe(Spec):

@@ -74,6 +74,7 @@ METRICS = {
     "test_error": Metric("test error (fraction wrong)", higher=False, headline=True),
     "test_loss": Metric("test loss", higher=False),
     "rms_residual": Metric("residual on the test points", higher=False, headline=True),
+    "rms_conditions": Metric("what is left of the conditions", higher=False, headline=True),
     **{f"steps_to_{n}_percent": Metric(f"steps to an error of {n} %", higher=False) for n in (10, 5)},
     **{f"seconds_to_{n}_percent": Metric(f"seconds to an error of {n} %", higher=False) for n in (10, 5)},
     "loss": Metric("training loss", higher=False),

@@ -39,7 +39,7 @@ def rows(records: Iterable[Record]) -> list[Row]:
 
 def _row(record: Record, metric: str) -> Row:
     values = summarize(np.array(list(record.finals(metric).values()), float))
-    comparable = not record.tuned and not record.stand_in
+    comparable = not (record.tuned or record.quick or record.stand_in)  # a quick run is another problem often
     paper = paper_value(record.case, record.variant, record.parametrization, metric) if comparable else None
     return Row(
         case=record.case,

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from rwf.pde import Box, Causal, Curriculum, LossWeights, Problem, Unknown, at, periodic, recipe
 from rwf.recipe import MLP, Adam, Factorization
-from rwf.study import Study
+from rwf.study import Beside, Study
 
 
 @dataclass(frozen=True)
@@ -76,4 +76,8 @@ QUICK = {
     "advection/curriculum": _SHORT | {"task.curriculum.values": (1.0, 2.0), "task.curriculum.steps": 300},
     "advection/causal": _SHORT,
 }
-STUDIES = {"advection": Study(recipes=tuple(RECIPES), tuned=("advection/regular",))}
+STUDIES = {
+    "advection": Study(
+        recipes=tuple(RECIPES), tuned=("advection/regular",), beside=tuple(Beside(n, faster=True) for n in RECIPES)
+    )
+}

@@ -297,7 +297,10 @@ _FEW_STEPS = {path: value for path, value in _SHORT.items() if path != "optim.de
     "steps": 100,
     "log_every": 5,
 }
-QUICK = dict.fromkeys(RECIPES, _SHORT) | dict.fromkeys(["cavity/ours", "cavity/ours-wide"], _FEW_STEPS)
+QUICK = dict.fromkeys(RECIPES, _SHORT) | {
+    "cavity/ours": _FEW_STEPS,
+    "cavity/ours-wide": _FEW_STEPS | {"net.width": 24, "task.points": 1_500, "seeds": 1},
+}
 STUDIES = {
     "cavity": Study(
         recipes=("cavity/mlp", "cavity/modified-mlp", "cavity/ours"),

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 class _Solved(NamedTuple):
-    """The first member of a record: what it found on the grid of test points, and what is exact."""
+    """The first member of a record: what it found on the grid of test points, and what is exact, of one unknown."""
 
     record: Record
     task: PDETask
+    unknown: str
     found: Float[np.ndarray, "first second"]
     exact: Float[np.ndarray, "first second"] | None
 
@@ -53,11 +54,12 @@ def _read(record: Record) -> _Solved | None:
         task = run.task(member.index)
     except ValueError:  # a person's own problem, whose file this process has not read
         return None
-    if not isinstance(task, PDETask) or task.inputs != 2:
+    if not isinstance(task, PDETask) or task.inputs != 2 or not task.problem.is_as_it_was:
         return None
-    found = np.asarray(task.solution(materialize(run.net(member.index))))[..., 0]
+    column = task.compared[0] if task.compared else 0  # the unknown whose exact solution comes first
+    found = np.asarray(task.solution(materialize(run.net(member.index))))[..., column]
     exact = None if task.target is None else np.asarray(task.target)[:, 0].reshape(task.problem.counts)
-    return _Solved(record, task, found, exact)
+    return _Solved(record, task, task.problem.unknowns[column], found, exact)
 
 
 def _draw_maps(figure: "matplotlib.figure.Figure", shown: Sequence[_Solved]) -> None:
@@ -68,8 +70,8 @@ def _draw_maps(figure: "matplotlib.figure.Figure", shown: Sequence[_Solved]) -> 
     if exact is not None:
         maps = {"exact": exact, **maps}
     grid = cast("Any", figure.subplots(rows, len(maps), squeeze=False, sharex=True, sharey=True))
-    reference = exact if exact is not None else first.found
-    limits = {"vmin": float(reference.min()), "vmax": float(reference.max())}
+    reference = [exact] if exact is not None else list(maps.values())
+    limits = {"vmin": float(np.min(reference)), "vmax": float(np.max(reference))}
     errors = {} if exact is None else {name: np.abs(found - exact) for name, found in maps.items() if name != "exact"}
     largest = max((float(error.max()) for error in errors.values()), default=1.0)
     (low_x, high_x, _), (low_t, high_t, _) = first.task.problem.domain.intervals
@@ -87,7 +89,7 @@ def _draw_maps(figure: "matplotlib.figure.Figure", shown: Sequence[_Solved]) -> 
         for row in range(rows):
             grid[row, column].grid(visible=False)
         grid[rows - 1, column].set_xlabel(names[1])
-    for row, name in zip(range(rows), ("u", "absolute error"), strict=False):
+    for row, name in zip(range(rows), (first.unknown, "absolute error"), strict=False):
         figure.colorbar(grid[row, -1].get_images()[0], ax=list(grid[row]), shrink=0.9, label=name)
     if errors:
         grid[1, 1].set_ylabel(names[0])
