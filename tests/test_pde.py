@@ -359,7 +359,6 @@ def test_mistakes_in_a_problem_name_the_function(problem, message):
         ),
         ({"curriculum": Curriculum("d", (1.0,), 0)}, "needs the steps of each value"),
         ({"weights": LossWeights((("strt", 2.0),))}, "No term of the loss is called 'strt'. Did you mean 'start'"),
-        ({"curriculum": Curriculum("d")}, "A curriculum of d needs values"),
         ({"grid": (3, 4)}, r"task.grid is \(3, 4\); give .* for each of the 3 coordinates"),
         ({"grid": (3, 0, 4)}, "1 or more, for each of the 3 coordinates"),
         ({"condition_points": 3}, r"Heat.walls holds on 4 faces, which 3 points cannot cover"),

@@ -27,10 +27,6 @@ class Curriculum(Spec):
 
     def check(self, problem: Spec) -> None:
         """Refuses a parameter that the problem does not have, and stages without steps."""
-        if self.parameter and not self.values:
-            raise ValueError(
-                f"A curriculum of {self.parameter} needs values to go through: --task.curriculum.values 1 2, say."
-            )
         if not self.values:
             return
         own = {f.name for f in dataclasses.fields(problem)} - set(_inherited(problem))
