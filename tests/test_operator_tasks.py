@@ -1,6 +1,7 @@
 """Operator tasks: what they train on, and what they are judged by."""
 
 import functools
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -147,6 +148,16 @@ def test_the_residual_of_burgers_is_the_equation():
     initial = np.asarray(batch.initial[..., 0])
     expected = 100 * np.mean((2 * initial + initial**2 - np.asarray(batch.values)) ** 2)
     np.testing.assert_allclose(wrong["initial"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [("dr", "measurements"), ("dr", "train"), ("darcy", "train"), ("burgers", "test"), ("burgers", "viscosity")],
+)
+def test_settings_of_nothing_are_refused(name, setting):
+    spec = recipes()[name].recipe.task
+    with pytest.raises(ValueError, match=f"--task.{setting} is 0; it must be more than 0"):
+        replace(spec, **{setting: 0 if isinstance(getattr(spec, setting), int) else 0.0})
 
 
 @pytest.mark.parametrize("block", [0, 1, 2, 5])

@@ -1,7 +1,7 @@
 """Small helpers for errors that teach: what came, what was expected, what to do."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 Choice = TypeVar("Choice", bound=str)
@@ -24,6 +24,13 @@ def choose(name: Choice, choices: Iterable[str], what: str) -> Choice:
         return name
     listed = ", ".join(options)
     raise ValueError(f"No {what} is called {name!r}.{nearest(str(name), options)} Choose from: {listed}.")
+
+
+def check_positive(settings: Mapping[str, int | float]) -> None:
+    """Refuses settings of a task that are not above zero, by the names that the command line has for them."""
+    for name, value in settings.items():
+        if not value > 0:
+            raise ValueError(f"--task.{name.replace('_', '-')} is {value:g}; it must be more than 0.")
 
 
 def missing_extra(package: str, extra: str, purpose: str) -> ImportError:

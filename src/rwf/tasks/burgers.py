@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from rwf.derive import Bundle, Jet, Wanted, seed
+from rwf.errors import check_positive
 from rwf.recipe import Adam, ModifiedDeepONet, Periodic, Recipe, TaskSpec
 from rwf.signals import grf
 from rwf.signals.cache import cached
@@ -108,8 +109,7 @@ class Burgers(TaskSpec):
     block: int = 5  # test functions that are evaluated at a time
 
     def __post_init__(self) -> None:
-        if self.viscosity <= 0:
-            raise ValueError(f"Burgers' viscosity must be positive; task.viscosity is {self.viscosity:g}.")
+        check_positive({name: value for name, value in vars(self).items() if not name.endswith("_weight")})
         if self.solver_points % self.points:
             raise ValueError(
                 f"The test grid of {self.points} points must be part of the solver's of {self.solver_points}: "

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import jax.numpy as jnp
 import numpy as np
 
+from rwf.errors import check_positive
 from rwf.recipe import Adam, DeepONet, Recipe, TaskSpec
 from rwf.signals import grf
 from rwf.signals.cache import cached
@@ -23,6 +24,9 @@ class DarcyFlow(TaskSpec):
     points: int = 64  # a side of the mesh, boundary included; the sensors of a are its nodes
     length_scale: float = 0.5
     functions: int = 64  # in a batch, each with the whole mesh
+
+    def __post_init__(self) -> None:
+        check_positive(vars(self))
 
     def build(self, signal: int) -> OperatorRegression:
         return _build(self, signal)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from rwf.errors import check_positive
 from rwf.recipe import Adam, DeepONet, Recipe, TaskSpec
 from rwf.signals import grf
 from rwf.signals.cache import cached
@@ -63,6 +64,9 @@ class DiffusionReaction(TaskSpec):
     length_scale: float = 0.2
     diffusion: float = 0.01
     reaction: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_positive({name: value for name, value in vars(self).items() if name != "reaction"})
 
     def build(self, signal: int) -> Triples:
         return _build(self, signal)
