@@ -91,3 +91,18 @@ def test_of_a_system_the_unknown_is_drawn_that_is_compared(tmp_path):
     assert run is not None
     np.testing.assert_allclose(found, run.task(0).solution(materialize(run.net(0)))[..., 1], rtol=1e-6)
     assert "q" in [axes.get_ylabel() for axes in drawing.figure.axes]
+
+
+def test_a_file_may_have_several_recipes_and_neighbours(tmp_path):
+    (tmp_path / "neighbour_of_pair.py").write_text(_PAIR)
+    (tmp_path / "two.py").write_text(
+        "from dataclasses import replace\n"
+        "from neighbour_of_pair import RECIPES as FIRST\n"
+        "RECIPES = FIRST | {'cold': replace(FIRST['pair'], name='cold', steps=8)}\n"
+    )
+    path = list(sys.path)
+    assert find_recipe(str(tmp_path / "two.py")).recipe.steps == 4
+    assert find_recipe(f"{tmp_path / 'two.py'}:cold").recipe.steps == 8
+    assert sys.path == path
+    with pytest.raises(ValueError, match=r"No recipe of two.py is called 'clod'. Did you mean 'cold'"):
+        find_recipe(f"{tmp_path / 'two.py'}:clod")

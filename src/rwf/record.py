@@ -142,7 +142,8 @@ class Run:
 
     def check_data(self, task: TaskSpec | None = None) -> None:
         """Refuses where the task, the run's own if none is given, would have other data here than the run had."""
-        before, now = self.environment["data"], (task or self.job.recipe.task).describe()
+        now = (task or self.job.recipe.task).describe()
+        before = self.environment.get("data", now)
         if before != now:
             raise ValueError(
                 f"{self.folder} was trained on other data ({before}) than there is now ({now}). Name the same data "

@@ -39,16 +39,18 @@ def recipes() -> dict[str, Found]:
 
 
 def find_recipe(name: str) -> Found:
-    """The recipe of this name, the only one (the first one) of a `.py` file, or one for a file of operator data."""
+    """The recipe of this name, of a `.py` file (its first, or `file.py:name`), or one for a file of operator data."""
     if name.endswith((".npz", ".h5", ".hdf5")):
         from rwf.tasks import own_operator
 
         return Found(own_operator.recipe_for(name), own_operator.SHORTER, Path(name).name)
-    if name.endswith(".py"):
-        own = _recipes_of(_load(Path(name)))
+    file, suffix, chosen = name.partition(".py:")
+    if suffix or name.endswith(".py"):
+        path = Path(f"{file}.py" if suffix else name)
+        own = _recipes_of(_load(path))
         if not own:
-            raise ValueError(f"{name} defines no RECIPES: a dictionary from names to rwf.recipe.Recipe.")
-        return next(iter(own.values()))
+            raise ValueError(f"{path} defines no RECIPES: a dictionary from names to rwf.recipe.Recipe.")
+        return own[choose(chosen, own, f"recipe of {path.name}")] if suffix else next(iter(own.values()))
     known = recipes()
     return known[choose(name, known, "recipe")]
 
@@ -81,5 +83,9 @@ def _load(path: Path) -> ModuleType:
         raise ImportError(f"{path} cannot be loaded as Python.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(path.parent.resolve()))  # as for a script: it may import its neighbours
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.pop(0)
     return module

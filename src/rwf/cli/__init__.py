@@ -23,7 +23,8 @@ rwf: random weight factorization for coordinate networks
   rwf turntable RUN [options]    a film around a scene that a run has learnt
   rwf surface RUN [options]      the surface of a shape that a run has learnt, as a mesh file
 
-RECIPE is a name that `rwf list` prints, a .py file of your own, or an NPZ or HDF5 file of an operator's data.
+RECIPE is a name that `rwf list` prints, a .py file of your own (its first recipe, or FILE.py:NAME), or an NPZ or
+HDF5 file of an operator's data.
 `rwf VERB --help` tells the options of a verb. Start with: rwf run regression-1d --quick
 """
 

@@ -32,7 +32,9 @@ def finals(records: Sequence[Record], names: Sequence[str], title: str) -> Drawi
     figure = blank(3.6 * len(names), width=2.0 + 0.9 * columns)
     for panel, name in enumerate(names):
         _draw_panel(figure.add_subplot(len(names), 1, panel + 1), groups, name)
-    caption = "A dot a run; diamond and bar: the mean and its 95 % interval (t)"
+    caption = (
+        "A dot a run; diamond and bar: the mean and its 95 % interval (t), no further down than a third of the smallest"
+    )
     caption += "; cross: the paper's value." if any(row.paper is not None for row in rows(records)) else "."
     if "faster" in groups:
         caption += " Faster: at RWF's first effective rate, the recipe's times e to the mean of log s."
