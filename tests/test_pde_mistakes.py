@@ -1,0 +1,166 @@
+"""Mistakes in problems of one's own: each is told with the name of the function or of the setting."""
+
+import math
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from problems import Heat, small
+from rwf.pde import Box, Causal, Curriculum, LossWeights, Problem, at
+
+
+class _Wrong(Heat):
+    def residual(self, u):
+        return u.value[:, None]
+
+
+class _Scalar(Heat):
+    def residual(self, u):
+        return 1.0
+
+
+class _Unnamed(Heat):
+    def residual(self, u, time):
+        return u.t
+
+
+class _NoSuchDerivative(Heat):
+    def residual(self, u):
+        return u.z
+
+
+class _ThirdDerivative(Heat):
+    def residual(self, u):
+        return u.xxx
+
+
+class _Outside(Heat):
+    @at(t=3)
+    def late(self, u):
+        return u
+
+
+class _OtherAxis(Heat):
+    @at(z=0)
+    def floor(self, u):
+        return u
+
+
+class _Infinite(Heat):
+    def exact(self, x, y, t):
+        with np.errstate(divide="ignore"):
+            return 1 / x
+
+
+class _Flat(Heat):
+    def exact(self, x, y, t):
+        return x[0]
+
+
+class _Zero(Heat):
+    def exact(self, x, y, t):
+        return 0 * x
+
+
+class _Nameless(Heat):
+    def exact(self, x, y, t):
+        return {"v": x}
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (_Wrong, r"_Wrong.residual returned the shape \(7, 1\) for 7 points"),
+        (_Scalar, "_Scalar.residual returned 1.0 for 7 points"),
+        (
+            _Unnamed,
+            "_Unnamed.residual takes 'time', which is neither an unknown nor a coord.* There are: u, x, y, t",
+        ),
+        (_NoSuchDerivative, "u.z is no derivative.*coordinates x, y, t"),
+        (_ThirdDerivative, "u.xxx is no derivative up to the second"),
+        (_Outside, r"_Outside.late holds t = 3, outside the domain, where t is in \[0, 2\]"),
+        (_OtherAxis, "_OtherAxis.floor holds z = 0; the domain has no z. Its coordinates are x, y, t"),
+        (_Infinite, "_Infinite.exact is inf at x = 0, y = -1, t = 0"),
+        (_Flat, r"_Flat.exact returned the shape \(4, 5\) for u; the grid's is \(3, 4, 5\)"),
+        (_Zero, "_Zero.exact is zero everywhere"),
+        (_Nameless, "_Nameless.exact returned 'v'; the unknowns are u"),
+    ],
+)
+def test_mistakes_in_a_problem_name_the_function(problem, message):
+    with pytest.raises(ValueError, match=message):
+        small(problem).build(0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"causal": Causal(chunks=3)}, "Heat: 3 causal chunks do not divide the 8 points.*--task.points 9"),
+        (
+            {"curriculum": Curriculum("c", (1.0,), 5)},
+            "No parameter of Heat for a curriculum is called 'c'.* from: d",
+        ),
+        ({"curriculum": Curriculum("d", (1.0,), 0)}, "needs the steps of each value"),
+        ({"weights": LossWeights((("strt", 2.0),))}, "No term of the loss is called 'strt'. Did you mean 'start'"),
+        ({"grid": (3, 4)}, r"task.grid is \(3, 4\); give .* for each of the 3 coordinates"),
+        ({"grid": (3, 0, 4)}, "1 or more, for each of the 3 coordinates"),
+        ({"condition_points": 3}, r"Heat.walls holds on 4 faces, which 3 points cannot cover"),
+        ({"points": 0}, "task.points is 0"),
+    ],
+)
+def test_settings_that_do_not_fit_a_problem_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        replace(small(), **settings).build(0)
+
+
+@pytest.mark.parametrize(
+    "residual", [lambda self, u: jnp.sin(u), lambda self, u, x: u.value - x[:5]], ids=["an unknown", "other points"]
+)
+def test_what_jax_refuses_is_said_with_the_name_of_the_function(residual):
+    wrong = type("Wrong", (Heat,), {"residual": residual})
+    with pytest.raises(ValueError, match=r"Wrong\.residual cannot be computed: .*jnp\.sin\(u\.value\)"):
+        replace(wrong(), grid=(3, 4, 5)).build(0)
+
+
+def test_problems_without_domain_residual_or_time_are_refused():
+    class Empty(Problem):
+        pass
+
+    class Steady(Problem):
+        domain = Box(x=(0.0, 1.0))
+
+        def residual(self, u):
+            return u.xx
+
+    class Nothing(Problem):
+        domain = Box(x=(0.0, 1.0))
+
+    for problem, message in [
+        (Empty(), "Empty has no domain"),
+        (Nothing(), "Nothing has no residual"),
+        (Steady(causal=Causal(chunks=4)), "Steady has causal chunks but no time"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            problem.build(0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Box(), "needs coordinates"),
+        (lambda: Box(time=(0.0, 1.0)), "must be one letter"),
+        (lambda: Box(x=(1.0, 0.0)), "must be finite and rise"),
+        (lambda: at(), "needs the coordinate"),
+        (lambda: Causal(chunks=-1), "must not be negative"),
+    ],
+)
+def test_boxes_and_faces_that_cannot_be_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("weight", [-1.0, math.inf, math.nan])
+def test_a_weight_that_makes_no_loss_is_refused(weight):
+    with pytest.raises(ValueError, match="The weight of start in the loss is"):
+        LossWeights((("start", weight),))
