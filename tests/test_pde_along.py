@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from helpers import precision
 from rwf.derive import Wanted, known
 from rwf.encode import Identity
 from rwf.nets import MLP
@@ -93,6 +94,14 @@ def test_functions_with_equally_many_directions_keep_their_own():
     apart = type("Apart", (OneByOne,), {"residual": lambda self, u: u.t})
     found, expected = (loss_and_gradient(replace(kind(), **SIZES))[0] for kind in (two, apart))
     assert float(found) == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_directions_are_as_exact_as_the_points():
+    part = Along(**SIZES).build(0).draw.sections[0].part
+    with precision(jnp.float64):
+        jet = part.seed(Along(**SIZES), jnp.ones((2, 3), jnp.float64))
+        assert {row.dtype for row in jax.tree.leaves(jet)} == {jnp.dtype("float64")}
+    assert {row.dtype for row in jax.tree.leaves(part.seed(Along(**SIZES), jnp.ones((2, 3))))} == {jnp.dtype("float32")}
 
 
 def test_gauss_newton_sees_the_same_squares():

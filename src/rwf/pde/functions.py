@@ -32,7 +32,7 @@ class Part:
         """The points with the derivatives that the function asks for."""
         if not self.directed:
             return seed(points, self.wanted)
-        recorder = Recorder(jnp.zeros(points.shape[0]), problem.domain.names)
+        recorder = Recorder(jnp.zeros_like(points[:, 0]), problem.domain.names)
         _read(problem, self.name, dict.fromkeys(problem.unknowns, recorder.read), points)
         return seed(points, self.wanted, recorder.directions)
 

@@ -126,7 +126,7 @@ class Recorder:
         """Notes what is asked for; the answer is always the same."""
         if isinstance(what, dict):
             components = [jnp.broadcast_to(what.get(name, 0.0), self._answer.shape) for name in self._coordinates]
-            self.directions.append(jnp.stack(components, axis=-1).astype(float))
+            self.directions.append(jnp.stack(components, axis=-1).astype(self._answer.dtype))
         else:
             self._asked.add(what)
         return self._answer
