@@ -49,7 +49,9 @@ def test_a_later_report_asks_for_the_file_of_a_problem_and_draws_with_it(tmp_pat
     assert "wave is a task of your own: its pictures need its file." in report()
     assert "wave-solutions" in report(str(own), "--figures", str(tmp_path / "figures"))
     own.write_text(own.read_text().replace("def exact", "def exactly"))
-    assert "wave-solutions" not in report(str(own), "--figures", str(tmp_path / "edited"))
+    told = report(str(own), "--figures", str(tmp_path / "edited"))
+    assert "wave-solutions" not in told
+    assert "the file of wave has changed since it was run" in told
 
 
 _PAIR = """

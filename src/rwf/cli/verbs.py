@@ -108,6 +108,8 @@ def report(words: list[str]) -> int:
     print_tables(records)
     for case in reports.strangers(records):
         print(f"{case} is a task of your own: its pictures need its file. Add it: rwf report {' '.join(words)} FILE.py")
+    for case in reports.edited(records):
+        print(f"the file of {case} has changed since it was run: its solutions are not drawn")
     if options.markdown:
         write_atomically(options.markdown, reports.markdown(records))
         print(f"tables: {options.markdown}")

@@ -20,7 +20,7 @@ from rwf.report.comparisons import Comparison
 from rwf.report.records import Record
 from rwf.report.results import ResultsError, check_results, read_results
 from rwf.report.rows import Row
-from rwf.report.source import Source, load, strangers
+from rwf.report.source import Source, edited, load, strangers
 from rwf.report.versus import versus, versus_markdown
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Row",
     "check_results",
     "compare_all",
+    "edited",
     "load",
     "markdown",
     "read_results",

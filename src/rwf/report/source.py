@@ -37,9 +37,28 @@ def load(sources: Iterable[Source]) -> list[Record]:
 
 def strangers(records: Iterable[Record]) -> list[str]:
     """The cases whose task this process does not know: a person's own, whose file was not read."""
-    runs = [(record.case, part.run) for record in records for part in record.parts if part.run is not None]
+    return list(dict.fromkeys(case for case, run in _runs(records) if not _is_known(run)))
+
+
+def edited(records: Iterable[Record]) -> list[str]:
+    """The cases whose equation is not any more what it was when they were run."""
+    return list(dict.fromkeys(case for case, run in _runs(records) if _is_known(run) and _is_edited(run)))
+
+
+def _runs(records: Iterable[Record]) -> list[tuple[str, Run]]:
     recipes()  # imports our own tasks
-    return list(dict.fromkeys(case for case, run in runs if run.info["recipe"]["task"]["kind"] not in kinds()))
+    return [(record.case, part.run) for record in records for part in record.parts if part.run is not None]
+
+
+def _is_edited(run: Run) -> bool:
+    try:
+        return not getattr(run.job.recipe.task, "is_as_it_was", True)
+    except ValueError:  # a setting that it had is gone
+        return True
+
+
+def _is_known(run: Run) -> bool:
+    return run.info["recipe"]["task"]["kind"] in kinds()
 
 
 def _of_run(run: Run) -> list[Record]:
