@@ -30,8 +30,8 @@ from rwf.interop.torch import factorize, fold, reparametrize
 Side = Callable[[], float]  # does a piece of work, and returns the seconds that it took
 PROCESSOR_TIME = False  # --processor-time
 TARGETS = {"eager": 1.03, "compile": 1.01, "combined": 1.01, "graphs": 1.01, "both": 1.01, "whole": 1.01}
-# How `torch.compile` is called: as it is, with small kernels combined, with CUDA graphs, with both; `whole` compiles the
-# optimizer's step too.
+# How `torch.compile` is called: as it is, with small kernels combined, with CUDA graphs, with both; `whole` compiles
+# the optimizer's step too.
 COMPILED: dict[str, dict[str, Any]] = {
     "compile": {},
     "combined": {"options": {"combo_kernels": True}},
