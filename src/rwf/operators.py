@@ -7,7 +7,6 @@ operator = Operator.load("operator.safetensors")
 """
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from rwf.build import member_arrays, member_net
+from rwf.nets.blocks import fitting, in_blocks
 from rwf.recipe import EncodingSpec, Factorization, NetSpec
 from rwf.record import Run, read_run
 from rwf.signals.scaling import Scaling
@@ -28,7 +28,6 @@ from rwf.tensors import from_named, read_tensors, to_named, write_tensors
 from rwf.tree import fold, materialize, reparametrize
 
 FORMAT = "rwf-operator-1"
-_TOGETHER = 2**18  # values of functions that are computed at a time
 
 
 @dataclass(frozen=True)
@@ -124,14 +123,6 @@ class Operator:
         return cls(net, encoding, spec, inputs, _scaling(numbers), parametrization, rwf)
 
 
-def together(sensors: tuple[int, ...], values: tuple[int, ...]) -> int:
-    """How many of some functions to compute at a time: all, or as many as memory bears.
-
-    **Arguments:** `sensors`, the shape of an input function; `values` (functions, points), that of what is computed.
-    """
-    return max(1, min(values[0], _TOGETHER // max(1, values[1], math.prod(sensors))))
-
-
 def _inputs_and_scaling(run: Run, member: int) -> tuple[int, Scaling]:
     """As they are kept in the run folder; in an old one, or where nothing was scaled, as the data says."""
     if kept := run.summary.get("operator"):
@@ -156,9 +147,4 @@ def _net(run: Run, member: int, inputs: int) -> Any:
 
 @eqx.filter_jit
 def _apply(net: Any, a: Any, y: Any) -> Array:
-    """All functions, some at a time; the last block is filled up with the last function."""
-    plain, functions = materialize(net), len(a)
-    block = together(a.shape[1:], (functions, y.shape[-2]))
-    index = jnp.minimum(jnp.arange(-(-functions // block) * block), functions - 1).reshape(-1, block)
-    found = jax.lax.map(lambda i: plain(a[i], y if y.ndim == 2 else y[i]), index)
-    return found.reshape(index.size, -1)[:functions]
+    return in_blocks(materialize(net), a, y, fitting(a.shape[1:], (len(a), y.shape[-2])))

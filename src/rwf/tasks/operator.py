@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from rwf.nets.blocks import in_blocks
 from rwf.tasks.base import Task
 
 
@@ -28,14 +29,7 @@ class Holdout(eqx.Module):
 
     def predict(self, net: Any) -> Float[Array, "functions points"]:
         """What a net makes of all the functions."""
-        functions, block = len(self.a), self.block or len(self.a)
-
-        def at(index: Int[Array, " block"]) -> Array:
-            return net(self.a[index], self.y if self.y.ndim == 2 else self.y[index])
-
-        # the last block is filled up with the last function
-        index = jnp.minimum(jnp.arange(-(-functions // block) * block), functions - 1).reshape(-1, block)
-        return jax.lax.map(at, index).reshape(index.size, -1)[:functions]
+        return in_blocks(net, self.a, self.y, self.block or len(self.a))
 
     def errors(self, net: Any) -> Float[Array, " functions"]:
         """The relative L2 error of each function."""

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
-from rwf.operators import together
+from rwf.nets.blocks import fitting
 from rwf.recipe import Adam, DeepONet, Recipe, TaskSpec
 from rwf.signals import operator_data
 from rwf.signals.scaling import Scaling
@@ -209,7 +209,7 @@ def _holdout(path: str, arrays: Any, rows: int, scaling: Scaling) -> Holdout:
             f"{path}: row {first + zero[0]} of {'u' + end!r}, a function of the test, is zero everywhere: it has no "
             "relative error. Leave it out of the test."
         )
-    return Holdout(a, y, u, block=together(a.shape[1:], u.shape))
+    return Holdout(a, y, u, block=fitting(a.shape[1:], u.shape))
 
 
 def _load(
