@@ -164,3 +164,17 @@ def test_boxes_and_faces_that_cannot_be_are_refused(make, message):
 def test_a_weight_that_makes_no_loss_is_refused(weight):
     with pytest.raises(ValueError, match="The weight of start in the loss is"):
         LossWeights((("start", weight),))
+
+
+@pytest.mark.parametrize(
+    ("ansatz", "message"),
+    [
+        (lambda self, net, points: jnp.sin(points[..., 0:1]) * net(points), r"ansatz failed .* elementwise\(jnp.sin"),
+        (lambda self, net, points: points, r"ansatz returned a \w+ of shape \(1, 3\) .* like net\(points\)"),
+        (lambda self, net, points: None, "ansatz returned a NoneType for one point"),
+    ],
+)
+def test_an_ansatz_that_cannot_be_is_refused_by_name(ansatz, message):
+    problem = type("Bent", (Heat,), {"ansatz": ansatz})
+    with pytest.raises(ValueError, match=rf"Bent\.{message}"):
+        problem().build(0)

@@ -121,6 +121,7 @@ def pde_task(problem: Problem) -> PDETask:
     parts = parts_of(problem)
     problem.weights.check(term for part in parts for term in part.terms)
     problem.curriculum.check(problem)
+    _check_ansatz(problem, parts[0])
     domain, counts = problem.domain, problem.counts
     if len(counts) != len(domain.names) or min(counts) < 1:
         raise ValueError(
@@ -131,6 +132,34 @@ def pde_task(problem: Problem) -> PDETask:
     test = jnp.asarray(np.stack([axis.ravel() for axis in grid.values()], axis=-1), jnp.float32)
     target, compared = _exact(problem, grid)
     return PDETask(problem, sampler(problem, parts), test, target, compared)
+
+
+def _check_ansatz(problem: Problem, part: Part) -> None:
+    """Refuses an ansatz that cannot be computed with derivatives, or that returns something else than the unknowns."""
+    owner, outputs = f"{type(problem).__name__}.ansatz", len(problem.unknowns)
+    point = jnp.asarray([[(i.low + i.high) / 2 for i in problem.domain.intervals]], jnp.float32)
+
+    def net(x: Any) -> Any:
+        return x @ jnp.zeros((point.shape[-1], outputs))
+
+    for points in (point, Bundle((part.seed(problem, point),))):
+        try:
+            found = jax.eval_shape(lambda points=points: problem.ansatz(net, points))
+        except TypeError as error:
+            raise ValueError(
+                f"{owner} failed where its points are a {type(points).__name__}: {error}. They carry derivatives: "
+                "write it with @ + - *, points[..., 0:1] and rwf.derive's elementwise(jnp.sin, x) and concat([x, y])."
+            ) from error
+        if isinstance(found, Bundle) != isinstance(points, Bundle) or getattr(found, "shape", ()) != (1, outputs):
+            raise ValueError(
+                f"{owner} returned {_named(found)} for one point; it must return the {outputs} unknowns there "
+                f"({', '.join(problem.unknowns)}), like net(points)."
+            )
+
+
+def _named(found: Any) -> str:
+    shape = getattr(found, "shape", None)
+    return f"a {type(found).__name__}" + (f" of shape {shape}" if shape is not None else "")
 
 
 def _exact(

@@ -1,4 +1,4 @@
-"""Does RWF still help under SOAP? Advection and the cavity again, with that optimizer and fewer steps.
+"""Does RWF still help under SOAP? Advection and the cavity again, with that optimizer and fewer steps: one table.
 
 `rwf reproduce soap` runs both, at the recipe's rate and with the rate of each parametrization tuned.
 """
@@ -14,7 +14,8 @@ from rwf.tasks import advection, cavity
 _ADVECTION = replace(
     advection.RECIPES["advection/regular"],
     name="soap/advection",
-    case="soap/advection",
+    case="soap",
+    variant="advection",
     optim=SOAP(lr=3e-3, decay_rate=0.9, decay_steps=1_250),
     steps=50_000,
 )
@@ -24,7 +25,8 @@ def _shorter(recipe: Recipe) -> Recipe:
     return replace(
         recipe,
         name="soap/cavity",
-        case="soap/cavity",
+        case="soap",
+        variant="cavity",
         task=replace(recipe.task, curriculum=Curriculum("reynolds", (100.0, 500.0), steps=10_000)),
         optim=SOAP(lr=3e-3, decay_rate=0.9, decay_steps=1_000),
         steps=60_000,
@@ -36,4 +38,4 @@ QUICK = {
     "soap/advection": advection.QUICK["advection/regular"] | {"steps": 1_000},  # they take longer, and go further
     "soap/cavity": cavity.QUICK["cavity/modified-mlp"],
 }
-STUDIES = {name: Study(recipes=(name,), tuned=(name,)) for name in RECIPES}
+STUDIES = {"soap": Study(recipes=tuple(RECIPES), tuned=tuple(RECIPES))}

@@ -19,7 +19,7 @@ _OWN: _Draws = {
     "nerf/lego": (nerf.views,),
     "advection": tuple(functools.partial(solutions, variant=v) for v in ("regular", "curriculum", "causal")),
     "cavity": (cavity.mlp, cavity.modified_mlp, cavity.best_beyond),
-    "soap/cavity": (cavity.modified_mlp,),
+    "soap": (functools.partial(solutions, variant="advection"), cavity.under_soap),
     **dict.fromkeys(("image/natural", "image/text", "ct/shepp", "ct/brain"), (pictures.comparison,)),
     **dict.fromkeys(("shape/dragon", "shape/armadillo"), (shape.surfaces,)),
     **dict.fromkeys(("dr", "darcy", "burgers"), (operators.predictions, operators.spread)),

@@ -37,6 +37,11 @@ def modified_mlp(records: Sequence[Record]) -> Drawing | None:
     return _solutions(records, "modified-mlp")
 
 
+def under_soap(records: Sequence[Record]) -> Drawing | None:
+    """The same of the modified MLP under SOAP."""
+    return _solutions(records, "cavity")
+
+
 def best_beyond(records: Sequence[Record]) -> Drawing | None:
     """The same for the best of the settings that are not the paper's."""
     others = [r for r in records if r.variant.partition("+")[0] not in VARIANTS and not r.setting and not r.tuned]
