@@ -6,7 +6,18 @@ from scipy import stats
 
 from fabricate import job, run_folder
 from rwf import report
-from rwf.report.statistics import bootstrap_interval, paired_interval, summarize, t_interval, verdict
+from rwf.report.statistics import (
+    bootstrap_interval,
+    crossed_interval,
+    paired_interval,
+    summarize,
+    t_interval,
+    verdict,
+)
+
+
+def seeds(values):
+    return {(seed, 0): float(value) for seed, value in enumerate(values)}
 
 
 def test_t_interval_is_students():
@@ -28,16 +39,46 @@ def test_bootstrap_interval_is_scipys_percentile_interval():
 
 @pytest.mark.parametrize(("n", "method"), [(2, "paired t"), (5, "paired t"), (6, "bootstrap"), (16, "bootstrap")])
 def test_few_pairs_are_not_resampled(n, method):
-    interval, found = paired_interval(np.arange(float(n)))
+    interval, found = paired_interval(seeds(range(n)))
     assert found == method
     assert interval is not None
     assert interval[0] < (n - 1) / 2 < interval[1]
 
 
 def test_no_values_and_one_value():
-    assert summarize(np.zeros(0)).mean is None
-    assert summarize(np.ones(1)).low is None
-    assert paired_interval(np.ones(1)) == (None, "paired t")
+    assert summarize({}).mean is None
+    assert summarize(seeds([1.0])).low is None
+    assert paired_interval(seeds([1.0])) == (None, "paired t")
+
+
+def crossed(seed_spread, signal_spread, rng, shape=(3, 16)):
+    """A table whose true mean is 0: an effect of each seed, of each signal, and noise."""
+    effects = rng.normal(0, seed_spread, (shape[0], 1)) + rng.normal(0, signal_spread, (1, shape[1]))
+    return effects + rng.normal(0, 1, shape)
+
+
+@pytest.mark.parametrize("spreads", [(0.0, 0.0), (1.0, 0.0), (0.0, 2.0), (1.0, 1.0)])
+def test_intervals_over_seeds_and_signals_cover_the_mean(spreads):
+    """Where values share seeds, an interval that takes them for independent misses the mean most of the time."""
+    rng = np.random.default_rng(0)
+    tables = [crossed(*spreads, rng) for _ in range(1_000)]
+    covered = np.mean([low < 0 < high for low, high in map(crossed_interval, tables)])
+    assert 0.93 < covered < 1.0
+    if spreads[0]:
+        naive = np.mean([low < 0 < high for low, high in (t_interval(table.ravel()) for table in tables)])
+        assert naive < 0.6
+
+
+def test_several_seeds_of_several_signals_are_crossed():
+    table = crossed(1.0, 1.0, np.random.default_rng(1))
+    sample = {(seed, signal): value for (seed, signal), value in np.ndenumerate(table)}
+    assert paired_interval(sample) == (crossed_interval(table), "seeds and signals")
+    found = summarize(sample)
+    assert (found.low, found.high) == crossed_interval(table)
+    assert (found.n, found.mean) == (48, pytest.approx(table.mean()))
+    sample.pop((2, 3))  # uneven: the means of the 16 signals
+    means = [np.mean([sample[pair] for pair in sample if pair[1] == signal]) for signal in range(16)]
+    assert paired_interval(sample) == (bootstrap_interval(np.array(means)), "bootstrap")
 
 
 @pytest.mark.parametrize(

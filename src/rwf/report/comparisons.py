@@ -80,7 +80,7 @@ def compare(one: Record, other: Record, name: str) -> Comparison | None:
     if higher is None or not pairs or one.data != other.data or one.quick != other.quick:
         return None
     left, right = (np.array([side[pair] for pair in pairs]) for side in (ours, theirs))
-    interval, method = paired_interval(left - right)
+    interval, method = paired_interval({pair: ours[pair] - theirs[pair] for pair in pairs})
     low, high = interval or (None, None)
     return Comparison(
         case=one.case,

@@ -60,10 +60,7 @@ def markdown(records: Sequence["Record"]) -> str:
 
 
 def _line(record: "Record", percent: int) -> tuple[str, ...]:
-    steps, seconds = (
-        summarize(np.array(list(record.finals(f"{name}_to_{percent}_percent").values()), float))
-        for name in ("steps", "seconds")
-    )
+    steps, seconds = (summarize(record.finals(f"{name}_to_{percent}_percent")) for name in ("steps", "seconds"))
     return (
         f"{record.case} {record.variant}" + (" (quick)" if record.quick else ""),
         contender(record.parametrization, record.tuned),

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from rwf.report.paper import paper_value
 from rwf.report.records import Record
 from rwf.report.statistics import summarize
@@ -12,7 +10,7 @@ from rwf.report.statistics import summarize
 
 @dataclass(frozen=True)
 class Row:
-    """One row: `n` independent runs, with `low` and `high` the 95 % interval of their mean."""
+    """One row: `n` runs, with `low` and `high` the 95 % interval of their mean over other seeds and signals."""
 
     case: str
     variant: str
@@ -38,7 +36,7 @@ def rows(records: Iterable[Record]) -> list[Row]:
 
 
 def _row(record: Record, metric: str) -> Row:
-    values = summarize(np.array(list(record.finals(metric).values()), float))
+    values = summarize(record.finals(metric))
     comparable = not (record.tuned or record.quick or record.stand_in)  # a quick run is another problem often
     paper = paper_value(record.case, record.variant, record.parametrization, metric) if comparable else None
     return Row(

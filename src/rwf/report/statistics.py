@@ -1,5 +1,6 @@
 """Intervals of a mean, and paired comparisons: what can be said at this n, and what cannot."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,7 @@ RESAMPLES = 10_000
 # covers the mean of a symmetric distribution 75 % of the time. Student's t pays for few values with width.
 FEWEST_TO_RESAMPLE = 6
 
+Sample = Mapping[tuple[int, int], float]  # values by seed and signal
 Interval = tuple[float, float] | None
 Verdict = Literal["better", "worse", "not distinguishable at this n"]
 
@@ -29,12 +31,15 @@ class Summary:
     high: float | None
 
 
-def summarize(values: Float[np.ndarray, " n"]) -> Summary:
-    """Mean, spread (n - 1 in the denominator), median, and the 95 % t interval of the mean."""
-    if not len(values):
+def summarize(sample: Sample) -> Summary:
+    """Mean, spread (n - 1 in the denominator), median, and the 95 % interval of the mean."""
+    if not sample:
         return Summary(0, None, None, None, None, None)
+    values = np.array(list(sample.values()), float)
     std = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    low, high = t_interval(values) or (None, None)
+    table = _crossed(sample)
+    interval = t_interval(_independent(sample)) if table is None else crossed_interval(table)
+    low, high = interval or (None, None)
     return Summary(len(values), float(np.mean(values)), std, float(np.median(values)), low, high)
 
 
@@ -52,6 +57,26 @@ def t_interval(values: Float[np.ndarray, " n"]) -> Interval:
     return mean - half, mean + half
 
 
+def crossed_interval(table: Float[np.ndarray, "seeds signals"]) -> Interval:
+    """The 95 % interval of the mean of a table of two random factors, each with two values or more.
+
+    Values that share a seed, or a signal, are no independent ones: 3 seeds of 16 images are not 48 runs. The mean
+    squares of both factors say how far its mean may be off, with Satterthwaite's degrees of freedom.
+    """
+    a, b = table.shape
+    mean, rows, columns = table.mean(), table.mean(axis=1, keepdims=True), table.mean(axis=0, keepdims=True)
+    factors = [(b * float(((rows - mean) ** 2).sum()) / (a - 1), a - 1)]
+    factors += [(a * float(((columns - mean) ** 2).sum()) / (b - 1), b - 1)]
+    rest = float(((table - rows - columns + mean) ** 2).sum()) / ((a - 1) * (b - 1))
+    square, freedom = max(factors)
+    both = factors[0][0] + factors[1][0] - rest
+    if both > square:  # below that a factor shows nothing beyond chance
+        terms = sum(value**2 / n for value, n in factors) + rest**2 / ((a - 1) * (b - 1))
+        square, freedom = both, both**2 / terms
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2) * np.sqrt(square / (a * b)))
+    return float(mean) - half, float(mean) + half
+
+
 def bootstrap_interval(values: Float[np.ndarray, " n"]) -> Interval:
     """The 95 % percentile bootstrap interval of the mean; the same values give the same interval."""
     rng = np.random.default_rng(0)  # a report is a function of its runs: its resamples are fixed
@@ -60,11 +85,35 @@ def bootstrap_interval(values: Float[np.ndarray, " n"]) -> Interval:
     return float(low), float(high)
 
 
-def paired_interval(differences: Float[np.ndarray, " n"]) -> tuple[Interval, str]:
-    """The 95 % interval of a mean difference, and the method: resampled from six pairs on, t below."""
+def paired_interval(sample: Sample) -> tuple[Interval, str]:
+    """The 95 % interval of a mean difference, and the method: resampled from six pairs on, t below.
+
+    With several seeds and several signals both are random factors.
+    """
+    table = _crossed(sample)
+    if table is not None:
+        return crossed_interval(table), "seeds and signals"
+    differences = _independent(sample)
     if len(differences) >= FEWEST_TO_RESAMPLE:
         return bootstrap_interval(differences), "bootstrap"
     return t_interval(differences), "paired t"
+
+
+def _crossed(sample: Sample) -> Float[np.ndarray, "seeds signals"] | None:
+    """The values as a table, where several seeds each have the same several signals; None otherwise."""
+    seeds, signals = (sorted({pair[axis] for pair in sample}) for axis in (0, 1))
+    if len(seeds) < 2 or len(signals) < 2 or len(sample) < len(seeds) * len(signals):
+        return None
+    return np.array([[sample[seed, signal] for signal in signals] for seed in seeds], float)
+
+
+def _independent(sample: Sample) -> Float[np.ndarray, " n"]:
+    """Values that share neither seed nor signal: of an uneven table, the means of whichever there are more of."""
+    seeds, signals = ({pair[axis] for pair in sample} for axis in (0, 1))
+    if len(seeds) < 2 or len(signals) < 2:
+        return np.array(list(sample.values()), float)
+    axis, levels = (0, seeds) if len(seeds) > len(signals) else (1, signals)
+    return np.array([np.mean([v for pair, v in sample.items() if pair[axis] == level]) for level in sorted(levels)])
 
 
 def verdict(interval: Interval, *, higher: bool) -> Verdict:
