@@ -112,6 +112,10 @@ def test_data_say_what_they_are(monkeypatch):
     ("pictures", "settings", "signal", "message"),
     [
         ("shepp", {"size": 100}, 0, "divide 512"),
+        ("shepp", {"size": 0}, 0, "task.size must be even"),
+        ("shepp", {"size": -64}, 0, "it is -64"),
+        ("shepp", {"size": 64, "blocks": 7}, 0, "task.blocks must divide the 4,096 pixels"),
+        ("shepp", {"blocks": 0}, 0, "task.blocks"),
         ("shepp", {}, -1, "got seed -1"),
         ("brain", {}, 20, "pictures 0 to 19; got 20"),
         ("brain", {}, -1, "got -1"),

@@ -169,6 +169,16 @@ def test_a_run_with_other_settings_is_drawn_where_there_is_none_with_the_papers(
     assert "(no input mapping+steps=30)" in drawn.caption
 
 
+def test_the_variant_with_the_most_parametrizations_is_drawn(tmp_path):
+    """An interrupted study has Gaussian features for Plain alone, and all else without a mapping."""
+    run_folder(tmp_path, job("image/text/gaussian", "plain"))
+    for name in ("plain", "rwf"):
+        run_folder(tmp_path, job("image/text/none", name))
+    drawn = comparison(load([tmp_path]))
+    assert drawn is not None
+    assert "(no input mapping)" in drawn.caption
+
+
 @pytest.fixture(scope="module")
 def sweeps(tmp_path_factory):
     root = tmp_path_factory.mktemp("sweeps")

@@ -1,6 +1,7 @@
 """Sets of images: the data folder, the paper's two sets, their stand-ins, and every bad file that must be refused."""
 
 import importlib.util
+import re
 import struct
 import sys
 import tracemalloc
@@ -10,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rwf.data import data_folder, find_data, missing
-from rwf.signals.images import image_set
+from rwf.data import KNOWN, content_digest, data_folder, find_data, missing
+from rwf.signals.images import image_set, source
 from rwf.signals.text import font_name, text_image
 
 pytest.importorskip("PIL.Image", reason="pictures are read and drawn by Pillow: pip install 'rwf[images]'")
@@ -66,13 +67,27 @@ def test_a_set_is_read_from_the_folder_and_described(folder, name):
     images = np.zeros((16, 512, 512, 3), np.uint8)
     images[3, 100, 200] = (255, 51, 0)
     np.savez_compressed(folder / f"{name}.npz", images=images)
-    image, source = image_set(name, 3)
+    image, said = image_set(name, 3)
     assert image.dtype == np.float32
     np.testing.assert_allclose(image[100, 200], [1, 0.2, 0], atol=1e-7)
     assert image.sum() == pytest.approx(1.2)
     assert image_set(name, 4)[0].max() == 0
-    assert source.startswith(f"{name}.npz: 16 ")
-    assert "Tancik" in source
+    assert re.fullmatch(rf"stand-in: {name}\.npz \([0-9a-f]{{8}}\), which is not 16 .* of Tancik et al\.", said)
+
+
+def test_a_known_set_is_told_by_its_content_however_it_is_packed(folder, monkeypatch):
+    path, images = folder / "text.npz", np.zeros((16, 512, 512, 3), np.uint8)
+    np.savez(path, images=images)
+    monkeypatch.setitem(KNOWN, "text.npz", content_digest(path))
+    assert source("text") == "text.npz: 16 text test images of Tancik et al."
+    np.savez_compressed(path, images=images)
+    assert source("text").startswith("text.npz: ")
+    images[0, 0, 0, 0] = 1
+    np.savez_compressed(path, images=images)
+    assert source("text").startswith("stand-in: text.npz")
+    path.write_bytes(path.read_bytes()[:1_000])
+    assert content_digest(path) is None
+    assert source("text").startswith("stand-in: text.npz")
 
 
 def test_an_image_that_is_changed_leaves_the_set_alone(folder):

@@ -155,6 +155,22 @@ def test_a_bomb_is_refused_and_pillows_limit_left_alone(tmp_path, monkeypatch, s
     assert before == Image.MAX_IMAGE_PIXELS
 
 
+def test_16_bits_of_grey_may_have_a_value_that_is_clear(tmp_path):
+    grey = np.array([[0, 100], [65_535, 100]], np.uint16)
+    Image.fromarray(grey).save(tmp_path / "clear.png", transparency=100)
+    np.testing.assert_allclose(read_image(tmp_path / "clear.png")[..., 0], [[0, 1], [1, 1]], atol=1e-6)
+
+
+def test_what_memory_does_not_hold_is_not_called_damaged(tmp_path, monkeypatch):
+    def fails(*_):
+        raise MemoryError
+
+    path = save(tmp_path / "large.png", colours(16, 16, 3))
+    monkeypatch.setattr("rwf.signals.images._three_channels", fails)
+    with pytest.raises(ValueError, match=r"large\.png does not fit into this machine's memory"):
+        read_image(path)
+
+
 def test_numbers_without_a_white_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"float\.tiff holds 32-bit numbers.*8 or 16 bits"):
         read_image(save(tmp_path / "float.tiff", np.ones((4, 4), np.float32)))

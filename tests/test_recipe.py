@@ -177,12 +177,28 @@ def test_members_are_the_product_of_all_axes_with_seeds_fastest():
         ({"rwf.scales": "norm"}, "none+scales=norm", True),
         ({"optim.lr": 0.5}, "none+optim.lr=0.5", False),
         ({"steps": 20}, "none+steps=20", False),
+        ({"signals": (7,)}, "none+signals=7", True),  # as many, others
+        ({"signals": (3, 4, 5, 9)}, "none+signals=3-5,9", True),
         ({"net": MLP(3, 8, "tanh")}, "none+net.depth=3", False),
     ],
 )
 def test_a_variant_names_what_was_changed(settings, variant, full):
     job = Job(with_values(SMALL, settings), "rwf", SMALL)
     assert (job.variant, job.is_full) == (variant, full)
+
+
+def test_fewer_signals_are_no_full_recipe():
+    """One picture of sixteen is no row beside the paper's mean."""
+    base = with_values(SMALL, {"signals": (0, 1, 2)})
+    job = Job(with_values(base, {"signals": (1,)}), "rwf", base)
+    assert (job.variant, job.is_full) == ("none+signals=1", False)
+    assert dataclasses.replace(job, purpose="tune").variant == "none"  # a rate is tuned on a few
+
+
+@pytest.mark.parametrize("signals", [(), (0, 0), (-1,)])
+def test_signals_that_cannot_be_are_refused(signals):
+    with pytest.raises(ValueError, match="one or more different numbers"):
+        with_values(SMALL, {"signals": signals})
 
 
 def test_quick_is_no_variant_but_is_not_full_either():

@@ -10,8 +10,9 @@ from rwf.recipe import OPTIMIZERS, Parametrization, Recipe, with_optimizer
 from rwf.spec import Spec, digest, flat, from_json, to_json, with_values
 
 # Settings that may differ from the registered recipe without making a run something else than the full recipe:
-# how many runs there are, how often they are looked at, and precisions that are float32's equal.
-_FREE = {"seeds", "first_seed", "log_every", "signals", "together"}
+# how many seeds there are, how often they are looked at, and precisions that are float32's equal. Other signals are
+# another row, and fewer no full one.
+_FREE = {"seeds", "first_seed", "log_every", "together"}
 _EXACT = {"float32", "tf32x3"}
 _LONGEST = 150  # characters of a variant in a folder's name: file systems allow 255 bytes for all of it
 _SHORT = {
@@ -56,8 +57,9 @@ class Job(Spec):
     @property
     def is_full(self) -> bool:
         """Whether this is the full recipe, a named ablation of it, or more exact, and not shortened or altered."""
-        more_exact = {"precision"} if self.recipe.precision in _EXACT else set()
-        return all(path.startswith("rwf.") or path in more_exact for path in self.differences())
+        allowed = {"precision"} if self.recipe.precision in _EXACT else set()
+        allowed |= {"signals"} if len(self.recipe.signals) >= len(self.base.signals) else set()
+        return all(path.startswith("rwf.") or path in allowed for path in self.differences())
 
     @property
     def variant(self) -> str:
@@ -71,7 +73,7 @@ class Job(Spec):
         recipe = to_json(self.recipe)
         for name in self.recipe.task.memory_only:
             recipe["task"].pop(name)
-        for name in _FREE | {"name"} | (set() if self.parametrization == "rwf" else {"rwf"}):
+        for name in _FREE | {"name", "signals"} | (set() if self.parametrization == "rwf" else {"rwf"}):
             recipe.pop(name)
         return digest([recipe, self.parametrization, self.tuned, self.purpose])
 
@@ -98,6 +100,7 @@ def _differences(job: Job, base: Recipe) -> dict[str, Any]:
     before, after = _before(base, job.recipe), flat(job.recipe)
     skipped = _FREE | {f"task.{name}" for name in job.recipe.task.memory_only}
     skipped |= {"optim.lr"} if job.tuned or "optim.lr" in job.grid else set()
+    skipped |= {"signals"} if job.purpose == "tune" else set()  # a rate is tuned on a few
     changed = {
         path: after.get(path)
         for path in sorted(before.keys() | after.keys())
@@ -133,8 +136,19 @@ def _goes_without_saying(recipe: Recipe, path: str, before: Mapping[str, Any]) -
 
 
 def _suffix(path: str, value: Any) -> str:
-    shown = f"{value:g}" if isinstance(value, float) else value
+    shown = f"{value:g}" if isinstance(value, float) else _ranges(value) if path == "signals" else value
     return _SHORT.get((path, value)) or f"{path.removeprefix('rwf.')}={shown}"
+
+
+def _ranges(numbers: tuple[int, ...]) -> str:
+    """Numbers, with those that follow one another as a range: 0-3,7."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def job_to_json(job: Job) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rwf.cli.options import Execution
-from rwf.data import use_data
+from rwf.data import VARIABLE, use_data
 
 
 def _keep_programs(folder: Path) -> None:
@@ -35,6 +35,9 @@ def execute_jobs(jobs: list[Any], options: Execution, words: list[str], *, title
     use_data(options.data)
     _keep_programs(options.out.absolute())
     progress = Progress(quiet=options.quiet)
+    for data in dict.fromkeys(job.recipe.task.describe() for job, _ in jobs):
+        if data.startswith("stand-in"):  # said before hours are spent, and in every table
+            progress.note(f"{data}. The paper's data is named by --data DIR or {VARIABLE}.")
     run = functools.partial(
         run_job,
         root=options.out,

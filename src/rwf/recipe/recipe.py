@@ -88,6 +88,8 @@ class Recipe(Spec):
             value = getattr(self, name)
             if value < 1:
                 raise ValueError(f"{name} must be 1 or more; it is {value}.")
+        if not self.signals or len(set(self.signals)) < len(self.signals) or min(self.signals) < 0:
+            raise ValueError(f"signals are one or more different numbers from 0 on; they are {self.signals}.")
         if self.steps % self.log_every:
             steps = max(1, round(self.steps / self.log_every)) * self.log_every
             raise ValueError(

@@ -38,6 +38,7 @@ class Comparison:
     method: str
     verdict: Verdict
     quick: bool
+    data: str
 
     @property
     def variant(self) -> str:
@@ -97,6 +98,7 @@ def compare(one: Record, other: Record, name: str) -> Comparison | None:
         method=method,
         verdict=verdict(interval, higher=higher),
         quick=one.quick,
+        data=one.data,
     )
 
 

@@ -37,12 +37,14 @@ class Versus:
 
     title: str
     quick: bool
+    data: str
     lines: tuple[Line, ...]
 
     @property
     def legend(self) -> str:
-        """What the numbers are."""
-        return _LEGEND if self.lines else _ALONE
+        """What the numbers are; a stand-in is named, for a table may leave its page."""
+        said = _LEGEND if self.lines else _ALONE
+        return f"data: {self.data}; {said}" if self.data.startswith("stand-in") else said
 
 
 def tabulated(records: Sequence[Record]) -> list[Versus]:
@@ -74,7 +76,7 @@ def _versus(group: Sequence[Comparison]) -> Versus:
         for c, last in zip(paired, before, strict=False)
     ]
     title = f"{group[0].case}: differences in {known.title}{' ↑' if known.higher else ' ↓'}"
-    return Versus(title, group[0].quick, tuple(lines))
+    return Versus(title, group[0].quick, group[0].data, tuple(lines))
 
 
 def _table(found: Versus) -> Table:

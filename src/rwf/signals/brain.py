@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Bool, Float, Float32
 
-from rwf.data import find_data
+from rwf.data import find_data, named
 from rwf.signals.npz import read_bytes_array
 
 SLICES, SIDE = 20, 512
@@ -22,8 +22,9 @@ def brain_slice(index: int) -> Float32[np.ndarray, "512 512"]:
 
 def brain_source() -> str:
     """In words where the slices come from, without reading one."""
-    if find_data(_FILE) is not None:
-        return "brain.npz: 20 sagittal T1 slices of Colin27, in the place of ATLAS"
+    path = find_data(_FILE)
+    if path is not None:
+        return named(path, "20 sagittal T1 slices of Colin27, in the place of ATLAS")
     return "stand-in: 20 generated heads, not MRI"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float32
 
-from rwf.data import find_data, missing
+from rwf.data import find_data, missing, named
 from rwf.errors import choose, missing_extra
 from rwf.signals.npz import read_bytes_array
 from rwf.signals.text import font_name, text_image
@@ -32,6 +32,7 @@ _PICTURES = (
 # Formats that are read by Pillow alone: its EPS reader, for one, starts another program.
 _FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF", "PPM")
 _MAX_PIXELS = 100_000_000
+_ROWS = 256  # of a picture that are made float32 at a time: Pillow's bytes and the result are all that is large
 
 
 def image_set(name: Literal["natural", "text"], index: int) -> tuple[Float32[np.ndarray, "512 512 3"], str]:
@@ -56,8 +57,9 @@ def image_set(name: Literal["natural", "text"], index: int) -> tuple[Float32[np.
 
 def source(name: Literal["natural", "text"]) -> str:
     """In words where the images of a set come from, without reading one."""
-    if find_data(f"{name}.npz") is not None:
-        return f"{name}.npz: {WHAT[name]}"
+    path = find_data(f"{name}.npz")
+    if path is not None:
+        return named(path, WHAT[name])
     if name == "text":
         return f"stand-in: generated text images ({font_name()})"
     return "stand-in: scikit-image pictures (16 crops of 8)"
@@ -90,6 +92,8 @@ def read_image(path: str | Path) -> Float32[np.ndarray, "h w 3"]:
         raise
     except Image.DecompressionBombError as error:
         raise _too_large(path, str(error)) from None
+    except MemoryError:
+        raise _RefusedError(f"The picture {path} does not fit into this machine's memory. Make it smaller.") from None
     except Image.UnidentifiedImageError:
         raise _RefusedError(f"{path} is no picture that can be read. Convert it to: {', '.join(_FORMATS)}.") from None
     except Exception as error:  # each decoder has errors of its own: OSError, SyntaxError, struct.error, zlib.error ...
@@ -125,13 +129,18 @@ def _maximum(image: "Image", path: Path) -> int | None:
 
 def _three_channels(image: "Image", maximum: int | None) -> np.ndarray:
     if maximum is not None:
-        grey = np.asarray(image).astype(np.float32) / maximum
+        numbers = np.asarray(image)
+        grey = numbers.astype(np.float32) / maximum
+        if (clear := image.info.get("transparency")) is not None:  # one value of grey that is none
+            grey[numbers == clear] = 1.0
         return np.repeat(grey[:, :, None], 3, axis=2)
-    if not image.has_transparency_data:
-        return np.asarray(image.convert("RGB")).astype(np.float32) / 255
-    values = np.asarray(image.convert("RGBA")).astype(np.float32) / 255
-    colour, alpha = values[:, :, :3], values[:, :, 3:]
-    return colour * alpha + (1 - alpha)
+    pixels = np.asarray(image.convert("RGBA" if image.has_transparency_data else "RGB"))
+    found = np.empty((*pixels.shape[:2], 3), np.float32)
+    for start in range(0, len(pixels), _ROWS):
+        rows = pixels[start : start + _ROWS].astype(np.float32) / 255
+        colour, alpha = rows[:, :, :3], rows[:, :, 3:]
+        found[start : start + _ROWS] = colour * alpha + (1 - alpha) if alpha.size else colour
+    return found
 
 
 def _photograph(index: int) -> np.ndarray:

@@ -27,7 +27,7 @@ class _RefusedError(ValueError):
 
 @lru_cache(maxsize=2)  # the time and size are there so that a file that changed is read again
 def _read(path: Path, name: str, shape: tuple[int, ...], modified: int, size: int) -> np.ndarray:
-    expected = f"Expected an NPZ with {name!r}, {shape} uint8: see {path.parent} (RWF_DATA)."
+    expected = f"Expected an NPZ with {name!r}, {shape} uint8."
     try:
         with zipfile.ZipFile(path) as archive:
             if f"{name}.npy" not in archive.namelist():

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, UInt8
 
-from rwf.data import find_data, fingerprint, missing
+from rwf.data import find_data, fingerprint, missing, named
 from rwf.render import Camera
 
 WHAT = "NeRF's Lego, 120 views of 400 × 400"
@@ -113,7 +113,9 @@ def source(name: str) -> str:
     """In words what `load_scene` reads, without reading it."""
     path = _path(name)
     if path is not None:
-        return f"{path.name}: {WHAT}" if name == "lego" else f"scene {path.name} ({fingerprint(path)})"
+        if name != "lego":
+            return f"scene {path.name} ({fingerprint(path)})"
+        return named(path, WHAT) if path.is_file() else f"{path.name}: {WHAT}"
     generated = "a procedural scene, 120 views rendered by our own ray marcher"
     return f"stand-in: {generated}" if name == "lego" else f"generated: {generated}"
 

@@ -4,7 +4,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rwf.data import file_digest, find_data, fingerprint
+from rwf.data import file_digest, find_data, fingerprint, named
 from rwf.errors import nearest
 from rwf.signals.meshes import FORMATS, normalized, read_mesh
 from rwf.signals.occupancy import Shape
@@ -45,7 +45,8 @@ def source(mesh: str) -> str:
     """In words where a mesh comes from, without reading it."""
     if mesh in MESHES:
         file, what, solid = MESHES[mesh]
-        return f"{file}: {what}" if find_data(file) else f"stand-in for the {what}: {WORDS[solid]}, generated"
+        path = find_data(file)
+        return named(path, what) if path else f"stand-in for the {what}: {WORDS[solid]}, generated"
     if mesh in WORDS:
         return f"generated: {WORDS[mesh]}"
     path = Path(mesh).expanduser()

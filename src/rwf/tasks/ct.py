@@ -15,7 +15,7 @@ from rwf.signals.brain import brain_slice, brain_source
 from rwf.signals.phantoms import shepp_logan
 from rwf.study import Beside, Study
 from rwf.tasks.image import OMEGAS, siren
-from rwf.tasks.pixels import Output, PixelTask, pixel_grid
+from rwf.tasks.pixels import Output, PixelTask, every, pixel_grid
 
 PICTURES = 20  # in each of the two sets
 
@@ -70,10 +70,7 @@ class Projections(TaskSpec):
 
     def build(self, signal: int) -> Tomography:
         picture = _picture(self.pictures, signal)
-        stride, rest = divmod(picture.shape[0], self.size)
-        if rest or self.size**2 % self.blocks:
-            raise ValueError(f"The size must divide {picture.shape[0]}; it is {self.size}. Use 512, 256, 128 or 64.")
-        picture = jnp.asarray(picture[::stride, ::stride])
+        picture = jnp.asarray(every(picture, self.size, self.blocks, least=8))  # SSIM's window is 7 wide
         return Tomography(
             picture=picture,
             angles=self.angles,

@@ -24,7 +24,7 @@ from rwf.recipe import (
 )
 from rwf.signals.images import image_set, source
 from rwf.study import Beside, Study
-from rwf.tasks.pixels import Output, PixelTask, pixel_grid
+from rwf.tasks.pixels import Output, PixelTask, every, pixel_grid
 
 OMEGAS = (1.0, 5.0, 10.0, 20.0, 30.0, 50.0, 100.0)  # SIREN's scale factor, as the paper varies it
 
@@ -71,10 +71,7 @@ class ImageSet(TaskSpec):
 
     def build(self, signal: int) -> ImageRegression:
         image, _ = image_set(self.images, signal)
-        stride, rest = divmod(image.shape[0], self.size)
-        if rest or self.size % 2 or self.size**2 % self.blocks:
-            raise ValueError(f"The size must be even and divide {image.shape[0]}; it is {self.size}. Use 512 or 128.")
-        image = jnp.asarray(image[::stride, ::stride])
+        image = jnp.asarray(every(image, self.size, self.blocks, least=4))
         return ImageRegression(image=image, output=self.output, blocks=self.blocks)
 
     def describe(self) -> str:

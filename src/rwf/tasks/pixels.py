@@ -7,6 +7,7 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from rwf.tasks.base import Task
@@ -49,6 +50,16 @@ class PixelTask(Task):
         shape = self.truth.shape
         x = pixel_grid(*shape[:2]).reshape(self.blocks, -1, 2)
         return jax.lax.map(lambda block: squash(net(block), self.output), x).reshape(shape)
+
+
+def every(picture: np.ndarray, size: int, blocks: int, *, least: int) -> np.ndarray:
+    """Every so many pixels of a square picture, so that `size` are left along a side, which `blocks` can share."""
+    side = picture.shape[0]
+    if size < least or size % 2 or side % size:
+        raise ValueError(f"task.size must be even, {least} or more, and divide {side}; it is {size}. Use 512 or 128.")
+    if blocks < 1 or size**2 % blocks:
+        raise ValueError(f"task.blocks must divide the {size**2:,} pixels of a picture; it is {blocks}. Use 16.")
+    return picture[:: side // size, :: side // size]
 
 
 def squash(values: Float[Array, "..."], output: Output) -> Float[Array, "..."]:

@@ -32,13 +32,15 @@ class _Shown(NamedTuple):
 def comparison(records: Sequence[Record]) -> Drawing | None:
     """The four predictions of some pictures with their errors; from run folders with pictures or weights."""
     mine = [record for record in records if not record.tuned and not record.setting]
+    shown: tuple[str, dict[str, Record], list[int]] = ("", {}, [])
     for variant in dict.fromkeys((*_VARIANTS, *(record.variant for record in mine))):
         found = {r.parametrization: r for r in mine if r.variant == variant and _sources(r)}
         found = {name: found[name] for name in PARAMETRIZATIONS if name in found}
         signals = _signals(list(found.values()))
-        if signals:
-            return _drawing(variant, [_read(found, signal) for signal in signals])
-    return None
+        if signals and len(found) > len(shown[1]):  # the first with the most parametrizations
+            shown = variant, found, signals
+    variant, found, signals = shown
+    return _drawing(variant, [_read(found, signal) for signal in signals]) if signals else None
 
 
 def _sources(record: Record) -> dict[int, tuple[Member, bool]]:
