@@ -57,7 +57,11 @@ def is_known(path: Path) -> bool:
 
 def named(path: Path, what: str) -> str:
     """In words what a file of the data folder is: the set of its name, or something else in its place."""
-    return f"{path.name}: {what}" if is_known(path) else f"stand-in: {path.name} ({fingerprint(path)}), which is not {what}"
+    return (
+        f"{path.name}: {what}"
+        if is_known(path)
+        else f"stand-in: {path.name} ({fingerprint(path)}), which is not {what}"
+    )
 
 
 def missing(name: str, what: str) -> str:

@@ -13,7 +13,7 @@ from rwf.spec import with_values
 
 RATES = 5  # half a decade apart, around the recipe's
 WIDENINGS = 3  # of two rates each, while the best is at an edge
-TAIL = 0.1  # the share of the last looks whose training loss is averaged, for it is noisy
+TAIL = 0.25  # the share of the last looks whose median counts: a training loss has spikes, tens of times its size
 
 
 def tuned_job(job: Job, run: Callable[[Job], Path]) -> tuple[Job, dict[str, Any]]:
@@ -43,11 +43,12 @@ def tuned_job(job: Job, run: Callable[[Job], Path]) -> tuple[Job, dict[str, Any]
 
 
 def training_losses(run: Run) -> dict[float, float]:
-    """The training loss at the end for each rate, the mean over its members; infinite where one diverged."""
+    """The training loss at the end for each rate, the geometric mean over its members; infinite where one diverged."""
     loss, rates = run.curves["loss"], np.array(run.info["members"]["optim.lr"])
-    tail = loss[-max(1, math.ceil(TAIL * len(loss))) :].mean(axis=0)
+    tail = np.median(loss[-max(1, math.ceil(TAIL * len(loss))) :], axis=0)
     tail = np.where([step is None for step in run.summary["diverged"]], tail, np.inf)
-    return {float(rate): float(tail[rates == rate].mean()) for rate in np.unique(rates)}
+    with np.errstate(divide="ignore"):  # a loss of zero is the best there is
+        return {float(rate): float(np.exp(np.log(tail[rates == rate]).mean())) for rate in np.unique(rates)}
 
 
 def _probe(job: Job, rates: tuple[float, ...]) -> Job:
