@@ -38,14 +38,15 @@ def test_labels_name_every_leaf():
     labels = rwf.decay.labels(PARAMS)
     assert jax.tree.structure(labels) == jax.tree.structure(PARAMS)
     assert paths(labels, "direction") == {f"{name}.kernel.direction" for name in ("dense", "query", "fixed", "normed")}
-    assert paths(labels, "scale") == {
-        "dense.kernel.scale",
-        "query.kernel.scale",
-        "normed.kernel.scale",
-        "norm.scale",
-    }
+    assert paths(labels, "scale") == {f"{name}.kernel.scale" for name in ("dense", "query", "normed")}
     assert paths(labels, "weight") == {"plain.kernel"}
-    assert paths(labels, "other") == {"dense.bias", "query.bias", "fixed.kernel.scale.value", "constant.value"}
+    assert paths(labels, "other") == {
+        "dense.bias",
+        "query.bias",
+        "fixed.kernel.scale.value",
+        "norm.scale",
+        "constant.value",
+    }
 
 
 def test_what_decays_is_what_shrinks_the_weight():
@@ -58,6 +59,59 @@ def test_what_decays_is_what_shrinks_the_weight():
         "normed.kernel.scale",
         "plain.kernel",
     }
+
+
+class Block(eqx.Module):
+    """Half a block of a transformer."""
+
+    norm: eqx.nn.LayerNorm
+    linear: eqx.nn.Linear
+
+    def __init__(self, key):
+        self.norm, self.linear = eqx.nn.LayerNorm(4), eqx.nn.Linear(4, 4, key=key)
+
+
+class OwnNorm(eqx.Module):
+    """A norm of one's own, and a layer in it that is none."""
+
+    gain: jax.Array
+    inner: eqx.nn.Linear
+
+
+def stacked_blocks():
+    """Blocks as Equinox's users stack them for `jax.lax.scan`: their norms have arrays of two axes."""
+    keys = jax.random.split(KEY, 3)
+    blocks = eqx.filter_vmap(Block)(keys)
+    return eqx.filter_vmap(lambda block, key: rwf.factorize(block, key=key))(blocks, keys)
+
+
+NORMS = {
+    "stacked": (stacked_blocks, {"linear.weight.direction"}),
+    "two axes": (lambda: eqx.nn.LayerNorm((2, 3)), set()),
+    "own": (lambda: OwnNorm(arrays(2, 3), eqx.nn.Linear(2, 2, key=KEY)), {"inner.weight"}),
+    "dictionary": (
+        lambda: {"LayerNorm_0": {"scale": arrays(2, 3)}, "norm_1": {"gain": arrays(2, 3)}},
+        set(),
+    ),
+    "inside": (lambda: {"AdaNorm_0": {"Dense_0": {"kernel": arrays(2, 2)}}}, {"AdaNorm_0.Dense_0.kernel"}),
+    "weight norm of Equinox": (
+        lambda: eqx.nn.WeightNorm(eqx.nn.Linear(2, 2, key=KEY)),
+        {"layer.weight", "g"},  # g is the length of the weight
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_of_any_shape_do_not_decay(name):
+    build, decayed = NORMS[name]
+    params = eqx.filter(build(), eqx.is_inexact_array)
+    assert paths(rwf.decay.mask(params), True) == decayed
+    roles = rwf.decay.labels(params)
+    assert paths(roles, "direction") | paths(roles, "weight") == decayed
+    value, gradient = jax.value_and_grad(rwf.decay.penalty)(params)
+    moved = jax.tree.map(lambda leaf: bool(np.abs(np.asarray(leaf)).max()), gradient)
+    assert paths(moved, True) == decayed
+    assert np.isfinite(float(value))
 
 
 @pytest.mark.parametrize("name", ["plain", *NODES])
@@ -116,3 +170,18 @@ def test_nnx_models_decay_likewise():
     np.testing.assert_allclose(layer.kernel[...], 0.95**2 * before, rtol=1e-5)
     np.testing.assert_array_equal(layer.kernel.scale[...], scale)
     np.testing.assert_array_equal(layer.bias[...], np.ones(4))
+
+
+def test_a_rule_for_the_scales_leaves_the_norms_of_flax_alone():
+    nn = pytest.importorskip("flax.linen", reason="Flax is not installed: pip install 'rwf[flax]'")
+    from flax import nnx
+
+    params = rwf.factorize(nn.Sequential([nn.Dense(4), nn.LayerNorm(), nn.Dense(1)])).init(KEY, jnp.ones((1, 2)))
+    scales = {f"params.layers_{index}.kernel.scale" for index in (0, 2)}
+    assert paths(rwf.decay.labels(params), "scale") == scales
+    rngs = nnx.Rngs(0)
+    model = rwf.factorize(nnx.Sequential(nnx.Linear(2, 4, rngs=rngs), nnx.LayerNorm(4, rngs=rngs)), key=KEY)
+    for tree in (model, nnx.state(model, nnx.Param)):
+        roles = rwf.decay.labels(tree)
+        assert paths(roles, "scale") == {"layers.0.kernel.scale.value"}
+        assert "layers.1.scale.value" in paths(roles, "other")
