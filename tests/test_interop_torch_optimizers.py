@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (the extra rwf[torch])")
 
+from torch import nn
 
 from rwf.interop import torch as interop
 from rwf.interop.torch import RetiredParameterError, factorize, fold
@@ -96,3 +97,24 @@ def test_the_penalty_is_on_the_weights_and_leaves_the_scales_alone(kind):
     directions = [p for n, p in model.named_parameters() if p.ndim > 1 and (n.endswith("original0") or "para" not in n)]
     assert distance(on_direction, sum(0.5 * p.square().sum() for p in directions)) < 1e-6
     assert distance(interop.penalty(fold(model)), expected) < 1e-6
+
+
+class ChannelNorm(nn.Module):
+    """A norm of one's own over the channels of a picture, with parameters of three axes."""
+
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(4, 1, 1))
+
+
+def test_norms_and_biases_of_any_shape_do_not_decay():
+    attention = nn.MultiheadAttention(4, 2, add_bias_kv=True)
+    model = nn.Sequential(nn.LayerNorm((2, 3)), nn.BatchNorm2d(3), ChannelNorm(), attention, nn.Linear(3, 3))
+    factorize(model, seed=0, where=nn.Linear)
+    decayed = {id(p) for p in interop.parameter_groups(model, weight_decay=0.1)[0]["params"]}
+    names = {name for name, parameter in model.named_parameters() if id(parameter) in decayed}
+    factors = "parametrizations.weight.original0"
+    assert names == {"3.in_proj_weight", f"3.out_proj.{factors}", f"4.{factors}"}
+    assert len(interop.parameter_groups(model, weight_decay=0.1, biases=True)[0]["params"]) > len(decayed)
+    interop.penalty(model).backward()
+    assert {name for name, p in model.named_parameters() if p.grad is not None and p.grad.abs().max() > 0} == names

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from rwf.errors import choose
 from rwf.interop.torch.retired import RetiredParameterError, describe, is_retired
 from rwf.interop.torch.sites import parametrized
+from rwf.norms import is_norm
 
 
 def parameter_groups(model: nn.Module, *, weight_decay: float, biases: bool = False) -> list[dict[str, Any]]:
@@ -19,13 +20,15 @@ def parameter_groups(model: nn.Module, *, weight_decay: float, biases: bool = Fa
 
     Of each factorized weight V decays and s does not; of a normalized one g decays and v, which has no length,
     does not. So decoupled decay (AdamW) shrinks W itself by the factor that it would shrink a plain W by. Of the
-    rest of the model, tensors of two axes or more decay; vectors (biases, norms) only with `biases=True`.
+    rest of the model, weights of two axes or more decay; vectors, biases and norms of any shape only with
+    `biases=True`. A norm is known by the name of its type.
     """
     ours = {id(tensor): decays for tensor, decays in _factors(model)}
+    weights = _plain_weights(model)
     decayed, kept = [], []
     for parameter in model.parameters():
         if parameter.requires_grad:
-            decays = ours.get(id(parameter), biases or parameter.ndim > 1)
+            decays = ours.get(id(parameter), biases or id(parameter) in weights)
             (decayed if decays else kept).append(parameter)
     return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
 
@@ -49,7 +52,7 @@ def penalty(model: nn.Module, on: Literal["weight", "direction"] = "weight") -> 
             squares.append(factors[1])
         else:
             squares.append(node(factors[0], *(factor.detach() for factor in factors[1:])))
-    squares += [p for p in model.parameters() if p.ndim > 1 and id(p) not in ours]
+    squares += [p for key, p in _plain_weights(model).items() if key not in ours]
     if not squares:
         raise ValueError(f"{type(model).__name__} holds no weights to penalize.")
     return 0.5 * torch.stack([tensor.square().sum() for tensor in squares]).sum()
@@ -84,3 +87,13 @@ def _factors(model: nn.Module) -> Iterator[tuple[Tensor, bool]]:
         node = chain[0]
         for index, name in enumerate(node.names):
             yield getattr(chain, f"original{index}"), name == node.decayed and not node.bias
+
+
+def _plain_weights(model: nn.Module) -> dict[int, Tensor]:
+    """The parameters of two axes or more that are neither biases nor parts of a norm, by identity."""
+    return {
+        id(parameter): parameter
+        for module in model.modules()
+        for name, parameter in module.named_parameters(recurse=False)
+        if parameter.ndim > 1 and "bias" not in name.split("_") and not is_norm(module)
+    }
