@@ -74,6 +74,8 @@ def test_a_model_is_wrapped_for_distributed_training_after_factorize(tmp_path):
         for verb in (fold, KINDS["rwf"], normalize):
             with pytest.raises(ValueError, match=r"DistributedDataParallel has taken stock .*then wrap it"):
                 verb(wrapped)
+            with pytest.raises(ValueError, match=r"DistributedDataParallel at '0' has taken stock .*then wrap it anew"):
+                verb(nn.Sequential(wrapped))
         fold(wrapped.module)
     finally:
         torch.distributed.destroy_process_group()
@@ -89,6 +91,20 @@ def test_a_compiled_model_computes_the_same_without_a_graph_break(kind):
     assert max(distance(a, b) for a, b in zip(*grads, strict=True)) < 1e-5
     with pytest.raises(ValueError, match=r"is compiled.*torch.compile"):
         fold(compiled)
+    torch._dynamo.reset()
+
+
+def test_a_part_that_is_compiled_already_is_compiled_anew():
+    model, x = make("mlp")
+    outer = nn.Sequential(torch.compile(model, backend="aot_eager"))
+    before = outer(x)
+    factorize(outer, seed=0)
+    assert distance(outer(x), before) < 1e-6
+    fit(outer, x, 3)
+    after = outer(x)
+    assert distance(model(x), after) < 1e-6
+    assert distance(after, before) > 1e-4
+    assert distance(fold(outer)(x), after) < 1e-6
     torch._dynamo.reset()
 
 

@@ -70,6 +70,10 @@ REFUSED = {
     "nan": (with_nan, "not finite"),
     "no layer": (lambda: nn.LayerNorm(3), "holds no layer that we know"),
     "data parallel": (lambda: nn.DataParallel(mlp()), "DataParallel has taken stock"),
+    "a part that is wrapped": (
+        lambda: nn.Sequential(nn.Linear(2, 2), nn.DataParallel(mlp())),
+        r"DataParallel at '1' has taken stock.*Unwrap the model.*wrap it anew",
+    ),
 }
 
 

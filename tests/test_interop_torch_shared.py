@@ -63,6 +63,35 @@ def test_weights_tied_by_memory_are_refused():
         factorize(model, seed=0)
 
 
+def test_all_layers_that_hold_a_tied_weight_are_named_whatever_was_chosen():
+    model = nn.ModuleDict({name: nn.Linear(3, 3) for name in "abc"})
+    model["b"].weight = model["a"].weight
+    for where in (None, lambda path, _: path != "a", lambda path, _: path != "b"):
+        with pytest.raises(ValueError, match=r"Leave them out: where=lambda path, layer: path not in \('a', 'b'\)"):
+            factorize(model, seed=0, where=where)
+    factorize(model, seed=0, where=lambda path, layer: path not in ("a", "b"))
+    assert parametrize.is_parametrized(model["c"])
+
+
+def test_weights_side_by_side_in_one_memory_are_not_tied():
+    model, x = make("mlp")
+    before = model(x)
+    vector = nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+    nn.utils.vector_to_parameters(vector, model.parameters())
+    factorize(model, seed=0)
+    assert distance(model(x), before) < 1e-6
+    fit(model, x, 3)
+    after = model(x)
+    assert distance(fold(model)(x), after) == 0
+
+
+def test_weights_that_share_a_part_of_their_memory_are_refused():
+    model, rows = nn.Sequential(nn.Linear(3, 2), nn.Linear(3, 2)), torch.randn(3, 3)
+    model[0].weight.data, model[1].weight.data = rows[:2], rows[1:]
+    with pytest.raises(ValueError, match=r"'0.weight' shares its memory with '1.weight'"):
+        factorize(model, seed=0)
+
+
 def test_another_model_that_shares_a_parameter_finds_out():
     model, other = nn.Linear(3, 3), nn.Linear(3, 3)
     other.weight = model.weight

@@ -141,14 +141,20 @@ def _has(module: nn.Module, name: str) -> bool:
 
 
 def refuse_wrapped(model: nn.Module) -> None:
-    kinds = [kind.__name__ for kind in type(model).__mro__]
-    for name in _DISTRIBUTED:
-        if name in kinds:
-            raise ValueError(
-                f"{name} has taken stock of the parameters that it holds. Parametrize or fold the model inside, "
-                f"then wrap it: {name}(factorize(model, seed=0))."
-            )
-    if "OptimizedModule" in kinds:
+    """Refuses a model that is wrapped or holds a wrapped part, and one that is compiled.
+
+    A part that is compiled is none of these: torch compiles it anew when its parameters change.
+    """
+    for path, module in model.named_modules():
+        kinds = [kind.__name__ for kind in type(module).__mro__]
+        for name in _DISTRIBUTED:
+            if name in kinds:
+                raise ValueError(
+                    f"{name}{f' at {path!r}' if path else ''} has taken stock of the parameters that it holds. Unwrap "
+                    "the model (`wrapped.module`), parametrize or fold it, then wrap it anew and drop the old wrapper: "
+                    f"{name}(factorize(model, seed=0))."
+                )
+    if "OptimizedModule" in [kind.__name__ for kind in type(model).__mro__]:
         raise ValueError(
             "This model is compiled. Parametrize or fold the model first, then compile: "
             "torch.compile(factorize(model, seed=0)); the model inside is `compiled._orig_mod`."
@@ -211,27 +217,54 @@ def _check_weight(site: Site) -> None:
 
 def _refuse_tied(model: nn.Module, sites: list[Site]) -> None:
     """A weight that two layers hold would come apart: only one of them would be parametrized."""
-    holders: defaultdict[int, set[str]] = defaultdict(set)
+    chosen = {id(site.module) for site in sites}
+    tensors, holders = [], defaultdict(list)
     for path, module in model.named_modules():
+        is_layer = isinstance(module, (*_UNITS_FIRST, *_TRANSPOSED, nn.MultiheadAttention)) or id(module) in chosen
         for name, tensor in (*module._parameters.items(), *module._buffers.items()):
             if tensor is not None and not isinstance(tensor, nn.parameter.UninitializedParameter):
-                holders[_memory(tensor)].add(f"{path}.{name}" if path else name)
+                tensors.append(tensor)
+                holders[id(tensor)].append((f"{path}.{name}" if path else name, path if is_layer else None))
+    memory = _memory(tensors)
+    shared = defaultdict(set)
+    for key, held in holders.items():
+        shared[memory[key]].update(held)
     for site in sites:
         if isinstance(site.weight, nn.parameter.UninitializedParameter):
             continue
-        names = sorted(holders[_memory(site.weight)] - {site.label})
-        if names:
+        tied = sorted(shared[memory[id(site.weight)]], key=lambda holder: holder[0])
+        others = [repr(label) for label, _ in tied if label != site.label]
+        if others:
+            layers = sorted({path for _, path in tied if path is not None})
+            condition = f"path != {layers[0]!r}" if len(layers) == 1 else f"path not in {tuple(layers)}"
             raise ValueError(
-                f"{site.label!r} shares its memory with {', '.join(map(repr, names))}: tied weights would come apart. "
-                f"Leave it out: where=lambda path, layer: path != {site.path!r}."
+                f"{site.label!r} shares its memory with {', '.join(others)}: tied weights would come apart. "
+                f"Leave {'it' if len(layers) == 1 else 'them'} out: where=lambda path, layer: {condition}."
             )
 
 
-def _memory(tensor: Tensor) -> int:
+def _memory(tensors: list[Tensor]) -> dict[int, int]:
+    """A number for each tensor, by identity; tensors whose memory overlaps have the same one."""
+    spans = sorted((_span(tensor), id(tensor)) for tensor in tensors)
+    numbers: dict[int, int] = {}
+    group, last, end = 0, "", 0
+    for (device, start, stop), key in spans:
+        if device != last or start >= end:
+            group, last, end = group + 1, device, stop
+        numbers[key], end = group, max(end, stop)
+    return numbers
+
+
+def _span(tensor: Tensor) -> tuple[str, int, int]:
+    """The device of a tensor, its first address and the one behind its last."""
     try:
-        return tensor.untyped_storage().data_ptr() or id(tensor)
-    except (NotImplementedError, RuntimeError):  # tensors of other kinds have no storage of their own
-        return id(tensor)
+        start = tensor.data_ptr()
+        steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    except (NotImplementedError, RuntimeError):  # tensors of other kinds have no memory of their own
+        start, steps = 0, 0
+    if not start or not tensor.numel():
+        return "", id(tensor), id(tensor) + 1
+    return str(tensor.device), start, start + (steps + 1) * tensor.element_size()
 
 
 def _outputs(paths: list[str]) -> list[str]:
