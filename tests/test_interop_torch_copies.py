@@ -42,8 +42,30 @@ def test_a_state_goes_through_a_file_into_a_fresh_model(kind):
     assert distance(fresh(x), model(x)) == 0
     wrapped = nn.ModuleDict({"module": fresh})  # the names that DistributedDataParallel saves
     wrapped.load_state_dict({f"module.{name}": tensor for name, tensor in model.state_dict().items()})
-    with pytest.raises(RuntimeError, match="Missing key"):
+    with pytest.warns(UserWarning, match="before `factorize`"), pytest.raises(RuntimeError, match="Missing key"):
         fresh.load_state_dict(mlp().state_dict())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_plain_checkpoint_is_loaded_before_factorize(kind):
+    model, x = make("mlp")
+    KINDS[kind](model)
+    plain = mlp(seed=9)
+    for loaded in (model, copy.deepcopy(model)):
+        with pytest.warns(
+            UserWarning, match="plain weights.*not loaded. Load it before `factorize`; or fold the model"
+        ):
+            keys = loaded.load_state_dict(plain.state_dict(), strict=False)
+        assert "0.weight" in keys.unexpected_keys
+    fold(model).load_state_dict(plain.state_dict())
+    assert distance(KINDS[kind](model)(x), plain(x)) < 1e-6
+    part = {name: tensor for name, tensor in model.state_dict().items() if "0.parametrizations.weight" not in name}
+    assert all("0.parametrizations.weight" in key for key in model.load_state_dict(part, strict=False).missing_keys)
+    file = io.BytesIO()
+    torch.save(fold(model), file)  # nothing of ours is in the class of a folded layer
+    assert "_load_from_state_dict" not in vars(nn.Linear)
+    file.seek(0)
+    assert distance(torch.load(file, weights_only=False)(x), plain(x)) < 1e-6
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,6 +2,9 @@
 
 # ruff: noqa: E402  (what needs PyTorch is imported after it was looked for)
 
+import inspect
+
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (the extra rwf[torch])")
@@ -99,6 +102,45 @@ def test_settings_that_make_no_sense_are_refused():
         with pytest.raises(ValueError, match=message):
             factorize(model, seed=0, **settings)
         assert same_state(model, before)
+
+
+SEEDS = {
+    "no seed": ({}, "`seed` is missing; it has to be an integer or a torch.Generator"),
+    "None": ({"seed": None}, "`seed` is missing"),
+    "a float": ({"seed": 1.5}, "`seed` is a float"),
+    "a key": ({"key": 0}, r"`key` is for JAX models.*factorize\(model, seed=0\)"),
+}
+
+
+@pytest.mark.parametrize("case", SEEDS)
+def test_what_is_no_seed_is_refused_in_words(case):
+    settings, message = SEEDS[case]
+    model = mlp()
+    before = state(model)
+    with pytest.raises(TypeError, match=message):
+        inspect.unwrap(factorize)(model, **settings)  # without the tests' own check of types, which comes first
+    assert same_state(model, before)
+
+
+WHERE = {
+    "a path": ("0", "`where` is '0'; it has to be a function.*path == 'decoder.0'"),
+    "a list": ([nn.Linear], r"`where` is \[.*or a tuple of types"),
+    "a mixed tuple": ((nn.Linear, "0"), r"`where` is \(.*or a tuple of types"),
+    "a layer": (nn.Linear(2, 2), r"`where` is Linear\(in_features=2.*a type of layer"),
+}
+
+
+@pytest.mark.parametrize("case", WHERE)
+def test_what_chooses_no_layers_is_refused_in_words(case):
+    where, message = WHERE[case]
+    with pytest.raises(TypeError, match=message):
+        inspect.unwrap(interop.sites.find_sites)(mlp(), where)
+
+
+def test_a_seed_is_any_integer():
+    expected = state(factorize(mlp(), seed=3))
+    for seed in (np.int64(3), torch.tensor(3), torch.Generator().manual_seed(3)):
+        assert same_state(factorize(mlp(), seed=seed), expected)
 
 
 def test_units_of_zeros_have_no_direction_and_the_model_stays_as_it_was():

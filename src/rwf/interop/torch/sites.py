@@ -55,6 +55,7 @@ def find_sites(model: nn.Module, where: Where | None, *, attention: bool = True,
 
     All of them are checked before the first is touched: an error leaves the model as it was.
     """
+    _check_where(where)
     refuse_wrapped(model)
     found = list(_candidates(model, _types(where), attention))
     chosen = [site for site in found if _chooses(where, site)]
@@ -102,6 +103,16 @@ def parametrized_names(model: nn.Module) -> list[tuple[str, Parametrization]]:
 
 def _is_parametrized(module: nn.Module) -> bool:
     return parametrize.is_parametrized(module)
+
+
+def _check_where(where: Any) -> None:
+    types = where if isinstance(where, tuple) else (where,)
+    function = where is None or (callable(where) and not isinstance(where, nn.Module))
+    if not function and not all(isinstance(kind, type) for kind in types):
+        raise TypeError(
+            f"`where` is {where!r}; it has to be a function of path and module, a type of layer or a tuple of types, "
+            "for instance lambda path, module: path == 'decoder.0', nn.Linear, or (nn.Linear, nn.Conv2d)."
+        )
 
 
 def _types(where: Where | None) -> tuple[type, ...]:

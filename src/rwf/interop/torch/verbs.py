@@ -3,7 +3,9 @@
 # PyTorch is optional: where it is absent, pyright takes this package for it.
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 
-from typing import Any, Literal, TypeVar
+import contextlib
+import operator
+from typing import Any, Literal, SupportsIndex, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +13,7 @@ from torch.nn.utils import parametrize
 
 from rwf.errors import choose
 from rwf.interop.torch import modules
+from rwf.interop.torch.loading import warn_of_plain_checkpoints
 from rwf.interop.torch.modules import Parametrization
 from rwf.interop.torch.retired import retire
 from rwf.interop.torch.sites import Site, Where, bias_site, check_sites, find_sites, parametrized, refuse_wrapped
@@ -22,12 +25,13 @@ Trains = Literal["scale", "log", "nothing"]
 def factorize(
     model: Model,
     *,
-    seed: int | torch.Generator,
+    seed: SupportsIndex | torch.Generator | None = None,
     mean: float = 1.0,
     stddev: float = 0.1,
     trains: Trains = "scale",
     where: Where | None = None,
     last: bool = True,
+    key: Any = None,
 ) -> Model:
     """Random weight factorization, in place: W = diag(s) V, s = exp(N(mean, stddev)), one s for each output unit.
 
@@ -36,14 +40,15 @@ def factorize(
 
     **Arguments:**
 
-    - `seed`: an integer or a `torch.Generator`. Scales are drawn once, on the generator's device (the CPU for an
-      integer), so that all devices get the same ones.
+    - `seed`: an integer or a `torch.Generator`, required. Scales are drawn once, on the generator's device (the CPU
+      for an integer), so that all devices get the same ones.
     - `mean`, `stddev`: of log s. The paper recommends 1.0 and 0.1.
     - `trains`: `"scale"` (s itself: the paper's listing), `"log"` (log s: its prose), `"nothing"` (V alone).
     - `where` chooses among the layers (Linear, Bilinear, convolutions and transposed convolutions, projections of
       MultiheadAttention): a function `(path, module) -> bool`, a type of layer, or a tuple of types. An embedding is
       factorized only where its type is named. Frozen weights are left alone.
     - `last`: whether the output layer is factorized too.
+    - `key`: refused; JAX models are factorized with one.
 
     >>> import torch
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
@@ -58,7 +63,7 @@ def factorize(
         raise ValueError(f"The mean of log s must be finite; it is {mean}.")
     if not 0 <= stddev < float("inf"):
         raise ValueError(f"stddev is a standard deviation and must be 0 or more; it is {stddev}.")
-    generator = torch.Generator().manual_seed(seed) if isinstance(seed, int) else seed
+    generator = _generator(seed, key)
     sites = find_sites(model, where, last=last)
     scales = [_draw(site, generator, mean, stddev) for site in sites]
     for site, log_scale in zip(sites, scales, strict=True):
@@ -98,7 +103,7 @@ def adapt(model: Model, *, where: Where | None = None, last: bool = False) -> Mo
     return model
 
 
-def reparametrize(model: Model, name: str, *, seed: int | torch.Generator, **factorization: Any) -> Model:
+def reparametrize(model: Model, name: str, *, seed: SupportsIndex | torch.Generator, **factorization: Any) -> Model:
     """One of the four parametrizations by its short name: `plain`, `aa`, `wn` or `rwf`, in place.
 
     `factorization` (mean, stddev, trains, last) goes to `factorize` and is ignored by the others.
@@ -139,6 +144,24 @@ def _folding_order(model: nn.Module) -> list[tuple[str, nn.Module, str]]:
             )
         (biases if chain[0].bias else weights).append((label, module, name))
     return biases + weights  # the slopes that a bias needs go with its weight
+
+
+def _generator(seed: Any, key: Any) -> torch.Generator:
+    """What the scales are drawn from."""
+    if key is not None:
+        raise TypeError(
+            "`key` is for JAX models. A PyTorch model draws its scales from an integer or a torch.Generator: "
+            "factorize(model, seed=0)."
+        )
+    if isinstance(seed, torch.Generator):
+        return seed
+    with contextlib.suppress(TypeError):
+        if not isinstance(seed, bool):
+            return torch.Generator().manual_seed(operator.index(seed))  # NumPy's integers too
+    raise TypeError(
+        f"`seed` is {'missing' if seed is None else f'a {type(seed).__name__}'}; it has to be an integer or a "
+        "torch.Generator, from which the scales are drawn: factorize(model, seed=0)."
+    )
 
 
 def _draw(site: Site, generator: torch.Generator, mean: float, stddev: float) -> Tensor:
@@ -208,6 +231,7 @@ def _register(site: Site, node: Parametrization, start: tuple[Tensor, ...], verb
     node._start = start
     _own_class(site.module)
     parametrize.register_parametrization(site.module, site.name, node, unsafe=True)  # safe: its shape is checked here
+    warn_of_plain_checkpoints(site.module)
     chain: Any = site.module.parametrizations
     vars(chain[site.name].original0).update(kept)  # what people hang on a parameter, such as a learning rate
     retire(old, site.label, verb)
