@@ -297,3 +297,32 @@ def test_a_torch_model_has_an_onnx_graph(name, torch_models, tmp_path):
     more = torch.cat([x, x])
     expected = model.eval()(more).detach().numpy()
     assert distance(run_onnx(path, more), expected) < 1e-5
+
+
+def test_named_weights_of_a_torch_model_are_a_snapshot(torch_models):
+    import torch
+
+    from rwf.interop.torch import factorize
+
+    model, x = torch_models.make("mlp")
+    factorize(model, seed=0)
+    named = named_weights(model)
+    before = {name: array.copy() for name, array in named.items()}
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    model(x).square().sum().backward()
+    optimizer.step()
+    for name, array in named.items():
+        np.testing.assert_array_equal(array, before[name])
+    assert any(not np.array_equal(array, before[name]) for name, array in named_weights(model).items())
+
+
+def test_a_torch_layer_that_appears_twice_has_the_documented_names(torch_models, tmp_path):
+    from torch import nn
+
+    from rwf.interop.torch import factorize
+
+    layer = nn.Linear(3, 3)
+    model = factorize(nn.ModuleDict({"first": layer, "second": layer}), seed=0)
+    names = [f"{path}.{end}" for path in ("first", "second") for end in ("bias", "weight.direction", "weight.scale")]
+    assert sorted(named_weights(model)) == names
+    load_weights(model, save_weights(model, tmp_path / "weights.safetensors"))

@@ -23,10 +23,11 @@ def named_factors(model: nn.Module) -> dict[str, Tensor]:
     """All tensors of a model's state by shared name: factors, plain parameters and buffers.
 
     A factorized weight is `PATH.weight.direction` and `PATH.weight.scale` (or `log_scale`); the slopes of adaptive
-    activations are `PATH.scale`. Everything else has the name that it has in `state_dict`.
+    activations are `PATH.scale`. Everything else has the name that it has in `state_dict`. A layer that appears twice
+    has its tensors under both paths.
     """
     renamed = {}
-    for path, _, name, chain in parametrized(model):
+    for path, _, name, chain in parametrized(model, repeated=True):
         prefix, node = f"{path}." if path else "", chain[0]
         stem = f"{prefix}parametrizations.{name}"
         for index, factor in enumerate(node.names):
@@ -40,7 +41,7 @@ def named_factors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def to_named(model: nn.Module) -> dict[str, np.ndarray]:
-    """The same as NumPy arrays, on the CPU."""
+    """The same as NumPy arrays, on the CPU: copies, which training does not change."""
     return {name: _to_numpy(tensor) for name, tensor in named_factors(model).items()}
 
 
@@ -63,7 +64,7 @@ def from_named(model: nn.Module, named: Mapping[str, np.ndarray]) -> None:
 
 
 def _to_numpy(tensor: Tensor) -> np.ndarray:
-    tensor = tensor.detach().cpu().contiguous()
+    tensor = tensor.detach().to("cpu", copy=True).contiguous()  # a copy: training goes on in the tensor
     if tensor.dtype == torch.bfloat16:  # NumPy's comes from another package, with the same bits
         return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return tensor.numpy()

@@ -88,9 +88,12 @@ def bias_site(site: Site) -> Site | None:
     return Site(site.path, site.module, "bias", site.units)
 
 
-def parametrized(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, Any]]:
-    """All of our parametrizations in a model: path, module, name of the tensor, torch's list of parametrizations."""
-    for path, module in model.named_modules():
+def parametrized(model: nn.Module, *, repeated: bool = False) -> Iterator[tuple[str, nn.Module, str, Any]]:
+    """All of our parametrizations in a model: path, module, name of the tensor, torch's list of parametrizations.
+
+    A module that appears twice comes once, or, `repeated`, under each of its paths.
+    """
+    for path, module in model.named_modules(remove_duplicate=not repeated):
         for name, chain in getattr(module, "parametrizations", {}).items() if _is_parametrized(module) else ():
             if any(isinstance(link, Parametrization) for link in chain):
                 yield path, module, name, chain
