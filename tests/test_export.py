@@ -127,6 +127,30 @@ def test_constants_are_broadcast_where_nothing_else_does_it():
     assert distance(numpy_function(net, points(2))(np.asarray(points())), net(points())) == 0
 
 
+CONVERSIONS = {
+    "bool to float": lambda x: (x > 0.4).astype(x.dtype) @ jnp.ones((2, 3)),
+    "float to int": lambda x: (9 * x).astype(jnp.int32),
+    "int to float": lambda x: (9 * x).astype(jnp.int32).astype(jnp.float32) + x,
+    "float to bool": lambda x: (x * (x > 0.4)).astype(bool),
+}
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_conversions_of_dtype_are_exported(name, tmp_path):
+    net = CONVERSIONS[name]
+    result, expected = numpy_function(net, points(2))(np.asarray(points())), net(points())
+    assert result.dtype == expected.dtype
+    np.testing.assert_array_equal(result, expected)
+    if HAS_ONNX:
+        np.testing.assert_array_equal(run_onnx(write_onnx(net, tmp_path / "net.onnx", points(2)), points()), expected)
+
+
+@pytest.mark.parametrize("net", [lambda x: x[1:], lambda x: x[:-1], lambda x: x[:2]])
+def test_slices_of_the_batch_are_refused(net):
+    with pytest.raises(UnsupportedError, match="slices its batch"):
+        numpy_function(net, points())
+
+
 def test_what_is_unknown_is_named():
     with pytest.raises(UnsupportedError, match="uses 'sort', which the exports to NumPy and ONNX do not know"):
         numpy_function(jnp.sort, points())
@@ -134,10 +158,30 @@ def test_what_is_unknown_is_named():
         numpy_function(lambda x: jax.lax.scan(lambda a, _: (2 * a, None), x, None, 3)[0], points())
     with pytest.raises(UnsupportedError, match=r"write `x.shape\[0\]` where it says `len\(x\)`"):
         numpy_function(lambda x: x.reshape(len(x), -1), points())
+    with pytest.raises(UnsupportedError, match="computes with the number of points"):
+        numpy_function(lambda x: x - x.mean(0), points())
+    with pytest.raises(UnsupportedError, match="converts to bfloat16"):
+        numpy_function(lambda x: x.astype(jnp.bfloat16), points())
     with pytest.raises(TypeError, match=r"'layers.0.weight' is bfloat16; export a model in float32"):
         numpy_function(as_dtype(make_net(), jnp.bfloat16), points(dtype=jnp.bfloat16))
     with pytest.raises(TypeError, match="Pass an example of each input"):
         numpy_function(make_net())
+
+
+def test_numpy_code_that_computes_something_else_is_not_written(tmp_path, monkeypatch):
+    from rwf.export import numpy_code
+
+    monkeypatch.setitem(numpy_code._INFIX, "add", "-")
+    with pytest.raises(ValueError, match=r"Output 0 of the NumPy code is off by .*nothing was written"):
+        write_numpy(trained(make_net()), tmp_path / "net.py", points())
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match="Output 0 of the NumPy code is off"):
+        numpy_function(trained(make_net()), points())
+    numpy_function(trained(make_net()), points(), tolerance=None)
+
+
+def test_outputs_that_are_not_finite_are_compared_too():
+    numpy_function(lambda x: jnp.log(x - 0.4) / (x > 2), points())
 
 
 def test_numpy_code_goes_into_a_python_file(tmp_path):
@@ -173,6 +217,12 @@ def test_a_graph_that_computes_something_else_is_not_written(tmp_path, monkeypat
     with pytest.raises(ValueError, match=r"Output 0 of the ONNX graph is off by .*nothing was written"):
         write_onnx(make_net(), tmp_path / "net.onnx", points())
     assert not list(tmp_path.iterdir())
+
+
+@has_onnx
+def test_outputs_in_a_dictionary_have_onnx_graphs(tmp_path):
+    path = write_onnx(lambda x: {"b": x, "a": 2 * x}, tmp_path / "net.onnx", points(2))
+    assert distance(run_onnx(path, points()), 2 * points()) == 0  # JAX sorts the keys
 
 
 def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
@@ -281,6 +331,64 @@ def test_a_torch_model_as_numpy_computes_the_same(name, torch_models):
 def test_torch_models_that_numpy_cannot_write_are_refused(torch_models):
     with pytest.raises(UnsupportedError, match=r"convolution.*write_onnx"):
         numpy_function(*torch_models.make("conv1d"))
+
+
+def torch_function(function):
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(2, 4)
+
+        def forward(self, x):
+            return function(self.linear(x))
+
+    return Net()
+
+
+@pytest.mark.parametrize("slope", [2.0, 0.01, -0.5])
+def test_leaky_relu_of_any_slope_as_numpy(slope, torch_models):
+    import torch
+
+    model = torch_function(torch.nn.LeakyReLU(slope))
+    x = torch.linspace(-3, 3, 14).reshape(7, 2)
+    function = numpy_function(model, x[:1], tolerance=None)
+    assert distance(function(x.numpy()), model(x).detach().numpy()) < 1e-6
+
+
+def test_torch_tensors_are_cut_into_parts_as_numpy(torch_models):
+    import torch
+
+    x = torch.linspace(-3, 3, 14).reshape(7, 2)
+    for cut in (lambda y: y.chunk(2, -1), lambda y: y.split([1, 3], dim=1), lambda y: y.unbind(-1)):
+        model = torch_function(lambda y, cut=cut: cut(y)[1])
+        assert distance(numpy_function(model, x[:2])(x.numpy()), model(x).detach().numpy()) < 1e-6
+
+
+def test_operations_of_several_results_are_refused_by_name(torch_models):
+    import torch
+
+    x = torch.linspace(-3, 3, 14).reshape(7, 2)
+    with pytest.raises(UnsupportedError, match=r"uses aten.max.dim, .*write_onnx"):
+        numpy_function(torch_function(lambda y: y.max(-1).values), x)
+    with pytest.raises(UnsupportedError, match="a length or one of several results"):
+        numpy_function(torch_function(lambda y: y * y.shape[0]), x)
+    with pytest.raises(UnsupportedError, match="The model returns None"):
+        numpy_function(torch_function(lambda y: (y, None)), x)
+    with pytest.raises(UnsupportedError, match="slices its batch"):
+        numpy_function(torch_function(lambda y: y[-1]), x)
+
+
+@has_onnx
+def test_a_torch_model_with_a_dictionary_of_outputs_has_an_onnx_graph(torch_models, tmp_path):
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed (the extra rwf[onnx])")
+    import torch
+
+    x = torch.linspace(-3, 3, 14).reshape(7, 2)
+    model = torch_function(lambda y: {"b": y, "a": 2 * y})
+    path = write_onnx(model, tmp_path / "net.onnx", x)
+    assert distance(run_onnx(path, x), model(x)["b"].detach().numpy()) < 1e-5
 
 
 @has_onnx

@@ -107,6 +107,10 @@ class Walker:
             return self.run(closed, inputs)
         if name in _PASS:
             return inputs
+        if name == "dim_as_value":
+            raise UnsupportedError(
+                "The model computes with the number of points, as a mean over them does, which the exports do not know."
+            )
         static = all(isinstance(dim, int) for aval in avals for dim in aval.shape)
         if static and all(isinstance(value, Known) for value in inputs):
             return self.compute(equation, inputs)

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from rwf.export.program import Number, Operand, Program, Step, Value, number_text, reshaped
+from rwf.export.program import Number, Operand, Program, Step, UnsupportedError, Value, number_text, reshaped
+from rwf.export.reference import check_outputs, reference
 from rwf.export.source import program_of
 from rwf.tensors import write_atomically
 
@@ -25,13 +26,26 @@ _HELPERS = {
 }
 
 
-def numpy_function(model: Any, *examples: Any, batched: bool = True) -> Callable[..., Any]:
-    """What a model computes, folded, as a function of NumPy arrays.
+def numpy_function(
+    model: Any, *examples: Any, batched: bool = True, tolerance: float | None = 1e-5
+) -> Callable[..., Any]:
+    """What a model computes, folded, as a function of NumPy arrays, compared with the model for the examples.
 
     **Arguments:** `examples`: arrays as the model is called with, points along the first axis, whose length is free;
-    `batched=False` for a JAX model of one point, such as Equinox's own.
+    `batched=False` for a JAX model of one point, such as Equinox's own; `tolerance`: how far the outputs may be off,
+    relative to their largest value (None: no check).
     """
-    return run_program(program_of(model, *examples, batched=batched))
+    return run_program(_checked_program(model, *examples, batched=batched, tolerance=tolerance))
+
+
+def _checked_program(model: Any, *examples: Any, batched: bool, tolerance: float | None) -> Program:
+    program = program_of(model, *examples, batched=batched)
+    if tolerance is not None:
+        inputs, expected = reference(model, *examples, batched=batched)
+        with np.errstate(all="ignore"):
+            outputs = run_program(program)(*inputs)
+        check_outputs(outputs if len(program.outputs) > 1 else [outputs], expected, tolerance, "NumPy code")
+    return program
 
 
 def run_program(program: Program) -> Callable[..., Any]:
@@ -41,12 +55,14 @@ def run_program(program: Program) -> Callable[..., Any]:
     return names["net"]
 
 
-def write_numpy(model: Any, path: Path | str, *examples: Any, batched: bool = True) -> Path:
+def write_numpy(
+    model: Any, path: Path | str, *examples: Any, batched: bool = True, tolerance: float | None = 1e-5
+) -> Path:
     """Writes `net.py`, with a function `net`, and the weights beside it as `net.npz`. Arguments as above."""
     path = Path(path)
     if path.suffix != ".py":
         raise ValueError(f"The code goes into a .py file; {path} is none. Try {path.with_suffix('.py')}.")
-    program = program_of(model, *examples, batched=batched)
+    program = _checked_program(model, *examples, batched=batched, tolerance=tolerance)
     arrays = io.BytesIO()
     np.savez(arrays, **program.constants)  # pyright: ignore[reportArgumentType]
     load = "weights = dict(np.load(Path(__file__).with_suffix('.npz')))"
@@ -87,6 +103,9 @@ def _lengths(program: Program) -> list[str]:
         for axis, dim in enumerate(value.shape):
             if isinstance(dim, str) and dim in needed:
                 found.setdefault(dim, f"{dim} = {value.name}.shape[{axis}]")
+    for dim in needed:
+        if isinstance(dim, str) and dim not in found:
+            raise UnsupportedError(f"The length {dim} of an array is not the length of an input.")
     return list(found.values())
 
 
@@ -119,7 +138,7 @@ def _expression(step: Step) -> str:
         case "slice":
             return f"{inputs[0]}[{_cuts(step)}]"
         case "astype":
-            return f"{inputs[0]}.astype(np.{options['dtype']})"
+            return f'{inputs[0]}.astype("{step.output.dtype}")'
         case "sum" | "max" | "min":
             return f"{inputs[0]}.{step.op}(axis={options['axis']})"
         case "take":

@@ -8,6 +8,7 @@ import numpy as np
 
 from rwf.errors import missing_extra
 from rwf.export.program import Number, Operand, Program, Step, UnsupportedError, Value, reshaped
+from rwf.export.reference import check_outputs, reference
 from rwf.export.source import is_torch, program_of
 from rwf.tensors import write_atomically
 
@@ -47,51 +48,28 @@ def write_onnx(
     if is_torch(model):
         from rwf.export.torch_onnx import torch_onnx
 
-        content, expected = torch_onnx(model, *examples)
+        content = torch_onnx(model, *examples)
     else:
-        program = program_of(model, *examples, batched=batched)
-        content, expected = to_onnx(program), _reference(model, examples, batched)
+        content = to_onnx(program_of(model, *examples, batched=batched))
     if tolerance is not None:
-        check(content, examples, expected, tolerance)
+        inputs, expected = reference(model, *examples, batched=batched)
+        check_outputs(_run(content, inputs), expected, tolerance, "ONNX graph")
     write_atomically(path, content)
     return path
 
 
-def check(content: bytes, examples: tuple[Any, ...], expected: list[np.ndarray], tolerance: float) -> None:
-    """Runs an ONNX graph with onnxruntime and compares its outputs with what they should be."""
+def _run(content: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """The outputs of an ONNX graph, by onnxruntime."""
     runtime = _need("onnxruntime", "checking an ONNX file")
     session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_inputs()]
-    found = session.run(None, dict(zip(names, map(np.asarray, examples), strict=True)))
-    for index, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
-        size = max(float(np.abs(theirs).max(initial=0)), np.finfo(np.float32).tiny)
-        error = float(np.abs(ours - theirs).max(initial=0)) / size
-        if ours.shape != theirs.shape or not error <= tolerance:
-            raise ValueError(
-                f"Output {index} of the ONNX graph is off by {error:.2g} of its largest value, more than "
-                f"{tolerance:g}: nothing was written. Export in float64, or pass a wider tolerance."
-            )
+    return session.run(None, dict(zip(names, inputs, strict=True)))
 
 
 def to_onnx(program: Program) -> bytes:
     """The graph of a program."""
     onnx = _need("onnx", "export to ONNX")
     return _Graph(onnx, program).build()
-
-
-def _reference(model: Any, examples: tuple[Any, ...], batched: bool) -> list[np.ndarray]:
-    """What the source model itself computes."""
-    import jax
-    import jax.numpy as jnp
-
-    from rwf.tree import materialize
-
-    net = materialize(model)
-    return _outputs((net if batched else jax.vmap(net))(*map(jnp.asarray, examples)))
-
-
-def _outputs(values: Any) -> list[np.ndarray]:
-    return [np.asarray(value) for value in (values if isinstance(values, (tuple, list)) else [values])]
 
 
 def _need(package: str, purpose: str) -> Any:
@@ -178,7 +156,7 @@ class _Graph:
             case "take":
                 self.node("Gather", inputs, output, axis=options["axis"])
             case "astype":
-                self.node("Cast", inputs, output, to=self.onnx.helper.np_dtype_to_tensor_dtype(options["dtype"]))
+                self.node("Cast", inputs, output, to=self.onnx.helper.np_dtype_to_tensor_dtype(step.output.dtype))
             case "slice":
                 axes, starts, stops, strides = zip(*options["cuts"], strict=True)
                 bounds = [self.array(part) for part in (starts, stops, axes, strides)]

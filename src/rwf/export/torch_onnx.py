@@ -16,8 +16,8 @@ import numpy as np
 from rwf.errors import missing_extra
 
 
-def torch_onnx(model: Any, *examples: Any) -> tuple[bytes, list[np.ndarray]]:
-    """The graph of a folded copy of a module, in evaluation mode, and what it computes for the examples."""
+def torch_onnx(model: Any, *examples: Any) -> bytes:
+    """The graph of a folded copy of a module, in evaluation mode."""
     import torch
 
     for package in ("onnx", "onnxscript"):
@@ -26,14 +26,30 @@ def torch_onnx(model: Any, *examples: Any) -> tuple[bytes, list[np.ndarray]]:
         except ImportError:
             raise missing_extra(package, "onnx", "export of a PyTorch model to ONNX") from None
     folded, arguments = folded_copy(model, *examples)
-    with torch.no_grad():
-        values = folded(*arguments)
-    outputs = [value.numpy() for value in (values if isinstance(values, (tuple, list)) else [values])]
     with quiet():
         exported: Any = torch.onnx.export(
             folded, several(arguments), dynamo=True, dynamic_shapes=free_batch(arguments), verbose=False
         )
-    return exported.model_proto.SerializeToString(), outputs
+    return exported.model_proto.SerializeToString()
+
+
+def torch_reference(model: Any, *examples: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The examples as arrays, and what a folded copy of a module computes for them in evaluation mode."""
+    import torch
+
+    folded, arguments = folded_copy(model, *examples)
+    with torch.no_grad():
+        outputs = [value.numpy() for value in _tensors(folded(*arguments))]
+    return [argument.numpy() for argument in arguments], outputs
+
+
+def _tensors(outputs: Any) -> list[Any]:
+    """The tensors of a module's outputs in the order in which PyTorch exports them."""
+    if isinstance(outputs, dict):
+        return _tensors(list(outputs.values()))
+    if isinstance(outputs, (tuple, list)):
+        return [tensor for part in outputs for tensor in _tensors(part)]
+    return [outputs]
 
 
 @contextmanager

@@ -83,7 +83,9 @@ class _Tracer(Walker):
         operand = self.operand(inputs[0])
         if operand.dtype == avals[0].dtype:
             return inputs
-        return [self.add("astype", [self.whole(inputs[0])], avals[0], dtype=np.dtype(avals[0].dtype))]
+        if np.dtype(avals[0].dtype).kind not in "biuf":
+            raise UnsupportedError(f"The model converts to {avals[0].dtype}, which the exports do not know.")
+        return [self.add("astype", [self.whole(inputs[0])], avals[0])]
 
     def on_broadcast_in_dim(self, inputs: list[Any], params: Any, avals: list[Any]) -> list[Any]:
         shape, placed = shape_of(avals[0]), tuple(params["broadcast_dimensions"])
@@ -159,6 +161,8 @@ class _Tracer(Walker):
         if not isinstance(indices, Known) or numbers.operand_batching_dims:
             raise UnsupportedError("The model looks up values by index, which the exports do not know.")
         sizes, index = params["slice_sizes"], indices.array
+        if any(str(sizes[axis]) != str(dim) for axis, dim in enumerate(value.shape) if isinstance(dim, str)):
+            raise UnsupportedError("The model slices its batch, which the exports do not know.")
         if index.ndim == 1:
             cuts = tuple((axis, int(i), int(i) + sizes[axis], 1) for axis, i in zip(axes, index, strict=True))
             kept = tuple(sizes[axis] if axis in axes else dim for axis, dim in enumerate(value.shape))

@@ -79,8 +79,14 @@ class _Tracer:
             elif node.op == "call_function":
                 self.values[node.name] = self.call(node)
             elif node.op == "output":
-                outputs = tuple(self.values[item.name] for item in node.args[0])
+                outputs = tuple(self.output(item) for item in node.args[0])
         return self.builder.program(tuple(self.inputs), outputs)
+
+    def output(self, item: Any) -> Value:
+        value = self.values.get(getattr(item, "name", ""))
+        if not isinstance(value, Value):
+            raise UnsupportedError(f"The model returns {item}, which is no tensor that the exports know.")
+        return value
 
     def call(self, node: Any) -> Any:
         if node.target is operator.getitem:
@@ -91,7 +97,8 @@ class _Tracer:
         method: Callable[[Any], Any] | None = getattr(self, f"on_{target}", None)
         if method is not None:
             return method(node)
-        if not hasattr(node.meta.get("val"), "dtype"):
+        result = node.meta.get("val")
+        if not hasattr(result, "dtype") and not isinstance(result, (tuple, list)):
             return None  # arithmetic of lengths: shapes are read from the results
         if target in _ELEMENTWISE:
             if node.kwargs.get("alpha", 1) != 1 or node.kwargs.get("rounding_mode"):
@@ -113,14 +120,26 @@ class _Tracer:
             return item
         if isinstance(item, (int, float)):
             return Number(item, dtype if dtype != np.bool_ else np.dtype(np.float32))
-        return self.values[item.name]
+        value = self.values[item.name]
+        if not isinstance(value, (Value, Number)):
+            raise UnsupportedError(
+                f"The model computes with {item.name!r}, a length or one of several results of an operation, which the "
+                "export to NumPy does not know. Export it with write_onnx, or its weights with save_weights."
+            )
+        return value
 
     def on_relu(self, node: Any) -> Value:
         return self.step("maximum", node, node.args[0], 0.0)
 
     def on_leaky_relu(self, node: Any) -> Value:
         slope = node.args[1] if len(node.args) > 1 else 0.01
-        return self.step("maximum", node, node.args[0], self.step("multiply", node, node.args[0], slope))
+        positive = self.positive(node.args[0])
+        return self.step("where", node, positive, node.args[0], self.step("multiply", node, node.args[0], slope))
+
+    def positive(self, item: Any) -> Value:
+        """Where a value is above zero."""
+        value = self.values[item.name]
+        return self.builder.step("greater", (value, Number(0.0, value.dtype)), value.shape, bool)
 
     def on_rsqrt(self, node: Any) -> Value:
         return self.step("divide", node, 1.0, self.step("sqrt", node, node.args[0]))
@@ -140,8 +159,7 @@ class _Tracer:
         below = self.step("expm1", node, self.step("multiply", node, x, inner) if inner != 1 else x)
         below = self.step("multiply", node, below, alpha * scale)
         above = self.step("multiply", node, x, scale)
-        positive = self.builder.step("greater", (self.values[x.name], Number(0.0, below.dtype)), below.shape, bool)
-        return self.step("where", node, positive, above, below)
+        return self.step("where", node, self.positive(x), above, below)
 
     def on_softplus(self, node: Any) -> Value:
         if len(node.args) > 1 and node.args[1] != 1:
@@ -216,10 +234,24 @@ class _Tracer:
         start, stop, _ = slice(start, None if stop is None or stop > 2**62 else stop).indices(length)
         return self.step("slice", node, value, cuts=((axis, start, stop, stride),))
 
+    def on_split_with_sizes(self, node: Any) -> tuple[Value, ...]:
+        value, sizes = self.values[node.args[0].name], node.args[1]
+        axis, start, parts = (node.args[2] if len(node.args) > 2 else 0) % len(value.shape), 0, []
+        if not isinstance(value.shape[axis], int):
+            raise UnsupportedError("The model slices its batch, which the exports do not know.")
+        for size in sizes:
+            shape = (*value.shape[:axis], size, *value.shape[axis + 1 :])
+            cuts = ((axis, start, start + size, 1),)
+            parts.append(self.builder.step("slice", (value,), shape, value.dtype, cuts=cuts))
+            start += size
+        return tuple(parts)
+
     def on_select(self, node: Any) -> Value:
         source, axis, index = node.args
         value = self.values[source.name]
         axis %= len(value.shape)
+        if index < 0 and not isinstance(value.shape[axis], int):
+            raise UnsupportedError("The model slices its batch, which the exports do not know.")
         index += value.shape[axis] if index < 0 else 0
         shape = tuple(1 if place == axis else dim for place, dim in enumerate(value.shape))
         part = self.builder.step("slice", (value,), shape, value.dtype, cuts=((axis, index, index + 1, 1),))
