@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
+from rwf.export.layout import is_key
 from rwf.export.program import Builder, Number, Operand, Shape, UnsupportedError, Value
 
 # Elementwise primitives by the NumPy name of what they compute.
@@ -76,6 +77,11 @@ def _joint(operands: list[Operand]) -> Shape:
     return tuple(next((dim for dim in column if dim != 1), 1) for column in columns)
 
 
+def _refuse_keys(arrays: Any) -> None:
+    if any(map(is_key, arrays)):
+        raise UnsupportedError("The model draws random numbers. Export it in evaluation mode, without dropout.")
+
+
 class Walker:
     """Goes through a jaxpr, equation by equation. What it does at a primitive `name` is its method `on_name`."""
 
@@ -85,6 +91,7 @@ class Walker:
     def run(self, closed: ClosedJaxpr, arguments: list[Any]) -> list[Any]:
         """The values of a jaxpr's outputs, given those of its inputs."""
         jaxpr, values = closed.jaxpr, {}
+        _refuse_keys(closed.consts)
         constants = [Known(np.asarray(array), f"constant{i}") for i, array in enumerate(closed.consts)]
         values.update(zip(jaxpr.constvars, constants, strict=True))
         values.update(zip(jaxpr.invars, arguments, strict=True))
@@ -107,6 +114,7 @@ class Walker:
             return self.run(closed, inputs)
         if name in _PASS:
             return inputs
+        _refuse_keys(avals)
         if name == "dim_as_value":
             raise UnsupportedError(
                 "The model computes with the number of points, as a mean over them does, which the exports do not know."

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from rwf.export.jaxpr import Known, Stretched, Walker, shape_of
+from rwf.export.layout import is_key
 from rwf.export.program import Dim, Number, Program, Shape, UnsupportedError, Value, refuse_narrow
 from rwf.tensors import names_of
 from rwf.tree import fold, materialize
@@ -19,7 +20,7 @@ def trace(model: Any, *examples: Any, batched: bool = True) -> Program:
     **Arguments:** `examples`: arrays as the model is called with, points along the first axis; `batched=False` for
     a model of one point, such as Equinox's own: it is mapped over the points.
     """
-    arrays, static = eqx.partition(materialize(fold(model)), eqx.is_array)
+    arrays, static = eqx.partition(materialize(fold(model)), lambda leaf: eqx.is_array(leaf) and not is_key(leaf))
     named = dict(zip(names_of(arrays), map(np.asarray, jax.tree.leaves(arrays)), strict=True))
     refuse_narrow(named)
 

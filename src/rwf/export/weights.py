@@ -1,7 +1,8 @@
 """Weights as safetensors, by names and in a layout that all frameworks share: PyTorch's.
 
 `layers.0.weight` is (out, in), whatever the framework; a factorized one is `layers.0.weight.direction` and
-`layers.0.weight.scale`. So a file written from a JAX net loads into a PyTorch model, and the other way round.
+`layers.0.weight.scale`. So a file written from a JAX net, Equinox's or Flax's, loads into a PyTorch model, and the
+other way round.
 """
 
 from collections.abc import Mapping
@@ -14,15 +15,13 @@ import numpy as np
 import safetensors
 from safetensors.numpy import save
 
+from rwf.export.layout import places
 from rwf.export.source import is_torch
-from rwf.parametrize.adaptive import Adaptive
-from rwf.parametrize.frozen import Frozen
-from rwf.parametrize.layer import Layer, child, layer_of
-from rwf.parametrize.node import Node
-from rwf.tensors import from_named, names_of, to_named, write_atomically
+from rwf.tensors import from_named, names_of, write_atomically
 
 Model = TypeVar("Model")
 FORMAT = "rwf-weights-1"
+_FACTORS = ("value", "direction", "scale", "log_scale")
 
 
 def named_weights(model: Any) -> dict[str, np.ndarray]:
@@ -31,14 +30,12 @@ def named_weights(model: Any) -> dict[str, np.ndarray]:
         from rwf.interop import torch as interop
 
         return interop.to_named(model)
-    arrays = _arrays(model)
-    own = to_named(arrays)
-    shared = _shared_names(arrays)
-    turned, tailed = _layouts(model)
-    named = {}
-    for name, array in own.items():
-        array = np.swapaxes(array, -1, -2) if name in turned else array
-        named[shared[name]] = array.reshape(-1) if name in tailed else array
+    leaves = dict(zip(names_of(model), jax.tree.leaves(model), strict=True))
+    named = {place.name: place.layout.write(np.asarray(leaves[path])) for path, place in places(model).items()}
+    if not named:
+        raise ValueError(
+            f"{type(model).__name__} holds no arrays. The weights of a Linen Module are in its variables: pass those."
+        )
     return named
 
 
@@ -62,74 +59,38 @@ def load_weights(model: Model, path: Path | str, *, rename: Mapping[str, str] | 
 
         interop.from_named(model, named)  # pyright: ignore[reportArgumentType]
         return model
-    arrays = _arrays(model)
-    shared, (turned, tailed) = _shared_names(arrays), _layouts(model)
-    own = {}
-    for name in names_of(arrays):
-        if shared[name] in named:
-            array = named.pop(shared[name])
-            array = np.swapaxes(array, -1, -2) if name in turned and array.ndim > 1 else array
-            own[name] = array.reshape(-1, *[1] * tailed[name]) if name in tailed else array
-    loaded = from_named(arrays, {**own, **named})
-    return jax.tree.map(lambda new, old: old if new is None else jnp.asarray(new), loaded, model, is_leaf=_is_none)
-
-
-def _is_none(value: Any) -> bool:
-    return value is None
-
-
-def _arrays(model: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf if hasattr(leaf, "dtype") and hasattr(leaf, "shape") else None, model)
+    found = places(model)
+    names = {place.name for place in found.values()}
+    if names != set(named):
+        missing, extra = sorted(names - set(named)), sorted(set(named) - names)
+        raise ValueError(f"The names of the arrays differ: missing {missing[:3]}, unexpected {extra[:3]}.")
+    leaves, structure = jax.tree.flatten(model)
+    paths = names_of(model)
+    template = {path: leaf for path, leaf in zip(paths, leaves, strict=True) if path in found}
+    loaded = from_named(template, {path: place.layout.read(named[place.name]) for path, place in found.items()})
+    return structure.unflatten(
+        jnp.asarray(loaded[path]) if path in loaded else leaf for path, leaf in zip(paths, leaves, strict=True)
+    )
 
 
 def _renamed(name: str, rename: Mapping[str, str]) -> str:
     for old, new in sorted(rename.items(), key=lambda pair: -len(pair[0])):
         if name == old or name.startswith(f"{old}."):
-            return f"{new}{name[len(old) :]}".lstrip(".")
+            found = f"{new}{name[len(old) :]}".lstrip(".")
+            if {_role(name), _role(found)} == {"kernel", "weight"}:
+                raise ValueError(
+                    f"{name!r} cannot be renamed to {found!r}: a weight in a file is (out, in, ...), a kernel has its "
+                    "axes in another order, and to rename it does not turn it. Kernels of which the layer is known are "
+                    "saved as weights (a dictionary tells it of dense layers, and of a convolution that is called "
+                    "`Conv_0`): save the model anew, or turn the array by hand."
+                )
+            return found
     return name
 
 
-def _flat(model: Any, is_leaf: Any) -> list[tuple[str, Any]]:
-    flat = jax.tree_util.tree_leaves_with_path(model, is_leaf=is_leaf)
-    return [(jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in flat]
-
-
-def _shared_names(arrays: Any) -> dict[str, str]:
-    """From our dotted paths to shared names: a constant has no `.value`, an adaptive layer no `.layer`."""
-    shared = {name: name for name in names_of(arrays)}
-    for path, node in _flat(arrays, lambda value: isinstance(value, Adaptive)):
-        if isinstance(node, Adaptive):
-            stem = f"{path}." if path else ""
-            shared = {
-                k: stem + v.removeprefix(f"{stem}layer.") if k.startswith(f"{stem}layer.") else v
-                for k, v in shared.items()
-            }
-    for path, node in _flat(arrays, lambda value: isinstance(value, Frozen)):
-        if isinstance(node, Frozen):
-            shared = {k: v.removesuffix(".value") if k == f"{path}.value" else v for k, v in shared.items()}
-    return shared
-
-
-def _layouts(model: Any) -> tuple[set[str], dict[str, int]]:
-    """What is kept otherwise than in a file: dense weights that are (in, out), biases with axes behind them."""
-    turned, tailed = set(), {}
-
-    def is_layer(value: Any) -> bool:
-        return isinstance(value, Adaptive) or (not isinstance(value, Node) and layer_of(value) is not None)
-
-    for path, value in _flat(model, is_layer):
-        stem = f"{path}." if path else ""
-        layer: Layer | None = None
-        if isinstance(value, Adaptive):
-            stem, layer, value = f"{stem}layer.", value.spec, value.layer
-        elif is_layer(value):
-            layer = layer_of(value)
-        if layer is None:
-            continue
-        weight: Any = child(value, layer.weight)
-        array = weight.direction if isinstance(weight, Node) else weight
-        if tuple(layer.axis) == (-1,) and array.ndim == 2:
-            turned.add(f"{stem}{layer.weight}" + (".direction" if isinstance(weight, Node) else ""))
-        if layer.tail and layer.bias:
-            tailed[f"{stem}{layer.bias}"] = layer.tail
-    return turned, tailed
+def _role(name: str) -> str:
+    """What an array is in its layer: the last part of its name, less the names of factors."""
+    parts = name.split(".")
+    while len(parts) > 1 and parts[-1] in _FACTORS:
+        parts.pop()
+    return parts[-1]
