@@ -12,7 +12,8 @@ import pytest
 
 from rwf import report
 from rwf.job import Job
-from rwf.operators import Operator, together
+from rwf.nets.blocks import fitting
+from rwf.operators import Operator
 from rwf.progress import Progress
 from rwf.recipe import DeepONet, Identity
 from rwf.registry import find_recipe, recipes
@@ -352,10 +353,10 @@ def test_an_operator_is_computed_some_functions_at_a_time(monkeypatch, each):
     y = np.linspace(0, 1, 19, dtype=np.float32)[:, None, None] * y if each else y
     whole = operator.net(jnp.asarray(a), jnp.asarray(y))
     largest = []
-    monkeypatch.setattr("rwf.operators._TOGETHER", 20)
+    monkeypatch.setattr("rwf.nets.blocks._VALUES", 20)
     monkeypatch.setattr(type(operator.net), "features", seen(type(operator.net).features, largest))
     np.testing.assert_allclose(operator(a, y), whole, rtol=1e-5, atol=1e-6)
-    assert max(largest) == together((3,), (19, 6)) == 3
+    assert max(largest) == fitting((3,), (19, 6)) == 3
 
 
 def seen(function, sizes):
