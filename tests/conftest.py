@@ -10,6 +10,7 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1]
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
+import pytest
 from jaxtyping import install_import_hook
 
 import rwf
@@ -22,3 +23,9 @@ install_import_hook([name for name in _MODULES if name != "rwf.recipe"], "bearty
 def pytest_make_parametrize_id(val, argname):
     """Bytes never name a test: compressed ones hold the time, and two workers would then disagree on the tests."""
     return f"{argname}-{len(val)}-bytes" if isinstance(val, bytes) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path, parent):
+    """Doctests are for modules of src, where an optional import may be absent; a test that cannot be imported fails."""
+    return [found for found in (yield) if type(found).__name__ != "DoctestModule"]
