@@ -58,6 +58,18 @@ def test_a_suggestion_goes_into_factorize():
     assert [path for path, _ in rwf.tree.nodes(factorized)] == [f"{path}.weight" for path in found.paths]
 
 
+def test_a_suggestion_for_chosen_layers_chooses_them_again():
+    probe = {"key": KEY, "means": (1.0,), "steps": 1, "seeds": 1}
+    found = rwf.suggest(model(), SAMPLE, loss=loss, where=lambda path, _: path == "layers.1", **probe)
+    factorized = rwf.factorize(model(), key=KEY, **found.settings)
+    assert [path for path, _ in rwf.tree.nodes(factorized)] == ["layers.1.weight"]
+
+    raw = {"a": {"w": jnp.ones((2, 3))}, "b": {"w": jnp.ones((3, 1))}}
+    product = lambda tree, sample: jnp.mean((sample[0] @ tree["a"]["w"] @ tree["b"]["w"] - sample[1]) ** 2)  # noqa: E731
+    found = rwf.suggest(raw, SAMPLE, loss=product, where=lambda path, _: path == "a.w", axis=-1, **probe)
+    assert [path for path, _ in rwf.tree.nodes(rwf.factorize(raw, key=KEY, **found.settings))] == ["a.w"]
+
+
 def test_a_probe_trains_as_training_does():
     """A candidate without spread, by hand."""
     import optax
@@ -105,7 +117,11 @@ def test_what_cannot_be_probed_is_refused():
     with pytest.raises(ValueError, match="holds no dense layer"):
         rwf.suggest(eqx.nn.LayerNorm(2), SAMPLE, loss=loss, key=KEY)
     fake = type("Module", (), {"__module__": "torch.nn.modules.module"})()
-    with pytest.raises(TypeError, match="not a Module"):
+    with pytest.raises(TypeError, match=r"does not take this Module.*no PyTorch") as error:
+        rwf.suggest(fake, SAMPLE, loss=loss, key=KEY)
+    assert "Linen Module" not in str(error.value)
+    fake = type("Module", (), {"__module__": "flax.linen.module"})()
+    with pytest.raises(TypeError, match=r"does not take this Module: a Linen Module .*Give it the variables"):
         rwf.suggest(fake, SAMPLE, loss=loss, key=KEY)
 
 
@@ -125,3 +141,39 @@ def test_flax_models_are_probed_too():
     by_variables = rwf.suggest(variables, SAMPLE, loss=of_variables, **settings)
     assert by_module.trials[0].loss == pytest.approx(by_variables.trials[0].loss, rel=1e-4)
     assert by_variables.paths == ("params.Dense_0",)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_statistics_of_linen_variables_are_not_trained(frozen):
+    flax = pytest.importorskip("flax", reason="Flax is not installed: pip install 'rwf[flax]'")
+    dense = lambda: {"kernel": jnp.ones((2, 2)), "bias": jnp.zeros(2)}  # noqa: E731
+    variables = {"params": {"Dense_0": dense(), "Dense_1": dense()}, "batch_stats": {"mean": jnp.full(2, 5.0)}}
+    variables = flax.core.freeze(variables) if frozen else variables
+    settings = {"key": KEY, "means": (0.0,), "lr": 0.1, "steps": 3, "seeds": 1}
+    of_mean = lambda v, _: jnp.sum(v["batch_stats"]["mean"] ** 2)  # noqa: E731
+    of_bias = lambda v, _: jnp.sum((v["params"]["Dense_0"]["bias"] - 1) ** 2)  # noqa: E731
+    found = rwf.suggest(variables, SAMPLE, loss=of_mean, **settings)
+    assert found.plain == found.first == found.chosen.loss == 50
+    assert rwf.suggest(variables, SAMPLE, loss=of_bias, **settings).plain < 2
+
+
+def test_nnx_models_with_statistics_and_dropout_are_probed():
+    nnx = pytest.importorskip("flax.nnx", reason="Flax is not installed: pip install 'rwf[flax]'")
+
+    class Net(nnx.Module):
+        def __init__(self, rngs):
+            self.first = nnx.Linear(2, 8, rngs=rngs)
+            self.norm = nnx.BatchNorm(8, rngs=rngs)
+            self.dropout = nnx.Dropout(0.1, rngs=rngs)
+            self.last = nnx.Linear(8, 1, rngs=rngs)
+
+        def __call__(self, x):
+            return self.last(self.dropout(jnp.tanh(self.norm(self.first(x)))))
+
+    net = Net(nnx.Rngs(0))
+    settings = {"key": KEY, "means": (1.0,), "lr": 1e-2, "steps": 5, "seeds": 1}
+    found = rwf.suggest(net, SAMPLE, loss=lambda m, s: jnp.mean((m(s[0]) - s[1]) ** 2), **settings)
+    assert found.paths == ("first", "last")
+    assert found.chosen.loss < found.plain < found.first
+    assert isinstance(net.first.kernel, nnx.Param)
+    np.testing.assert_array_equal(net.norm.mean[...], 0)  # nothing of it was written to

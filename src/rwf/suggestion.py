@@ -10,8 +10,8 @@ learning rate times e^mean: under Adam that is most of what a mean does.
 
 import statistics
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import equinox as eqx
@@ -21,10 +21,20 @@ import numpy as np
 import optax
 
 from rwf import dispatch
+from rwf.interop.variables import are_variables
 from rwf.tree import materialize, nodes, trainable
 
 RISE = 2.0  # a loss that rises to more than twice its first value is called unstable
 CLOSE = 1.05  # losses within five percent count as equal; then the smaller mean is taken
+_REFUSED = {
+    "rwf.interop.torch": (
+        "it probes models of JAX (a pytree, Flax Linen variables, a Flax NNX module), no PyTorch. There, train with "
+        "some means by hand, beside the plain model with its learning rate times e^mean."
+    ),
+    "rwf.interop.linen": (
+        "a Linen Module holds no parameters. Give it the variables, and a loss that applies the Module to them."
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -56,12 +66,15 @@ class Suggestion:
     steps: int
     lr: float
     warnings: tuple[str, ...]
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments for `rwf.factorize`: mean, stddev and, where the output layer is better left alone, last."""
+        """The arguments for `rwf.factorize`: mean and stddev, `where` and `axis` as they were given, and `last=False`
+        where the output layer is better left alone."""
         chosen = self.chosen
-        return {"mean": chosen.mean, "stddev": chosen.stddev} | ({"last": False} if chosen.layers == "hidden" else {})
+        last = {"last": False} if chosen.layers == "hidden" else {}
+        return {"mean": chosen.mean, "stddev": chosen.stddev, **self.given, **last}
 
     def __str__(self) -> str:
         chosen = self.chosen
@@ -93,23 +106,26 @@ def suggest(
     steps: int = 100,
     seeds: int = 3,
     where: Any = None,
+    axis: int | tuple[int, ...] | None = None,
 ) -> Suggestion:
     """Trains each candidate for some steps of Adam on one sample, and suggests the best one that stays stable.
 
     **Arguments:**
 
-    - `model`: a pytree (an Equinox module, our nets), Flax Linen variables, or a Flax NNX module; it is not changed.
+    - `model`: a pytree (an Equinox module, our nets), Flax Linen variables (of which `params` is trained), or a
+      Flax NNX module (each step starts from its statistics and its random keys); it is not changed. No PyTorch.
     - `sample`: what the loss needs, e.g. a batch (x, y); arrays.
     - `loss`: `(model, sample) -> scalar`, of a plain model (of plain variables, for Linen).
     - `key`: the scales of `seeds` repeats are drawn from it.
     - `mean`: one that you mean to use: it is tried too, and a warning says if it makes the first steps unstable.
     - `means`, `stddevs`: the candidates. `lr`: the learning rate that you will train with.
-    - `where`: which layers, as for `rwf.factorize`.
+    - `where`, `axis`: which layers, as for `rwf.factorize`.
     """
     if not means or not stddevs or steps < 1 or seeds < 1:
         raise ValueError("A probe needs at least one mean, one stddev, one step and one seed.")
     means = sorted({float(m) for m in means} | ({float(mean)} if mean is not None else set()))
-    probe = _Probe(model, sample, loss, lr, steps, where)
+    given = {name: value for name, value in (("where", where), ("axis", axis)) if value is not None}
+    probe = _Probe(model, sample, loss, lr, steps, given)
     plain, *controls = probe.plain([lr, *(lr * float(np.exp(m)) for m in means)])
     control = {m: float(curve[-1]) for m, curve in zip(means, controls, strict=True)}
     trials = []
@@ -120,7 +136,7 @@ def suggest(
     for text in texts:
         warnings.warn(text, stacklevel=2)
     paths = probe.choices[chosen.layers]
-    return Suggestion(chosen, paths, tuple(trials), float(plain[0]), float(plain[-1]), steps, lr, texts)
+    return Suggestion(chosen, paths, tuple(trials), float(plain[0]), float(plain[-1]), steps, lr, texts, given)
 
 
 def _trial(layers: str, mean: float, stddev: float, curves: np.ndarray, plain: float) -> Trial:
@@ -146,22 +162,21 @@ def _choose(trials: list[Trial], mean: float | None) -> tuple[Trial, tuple[str, 
 class _Probe:
     """The candidates' training: compiled once for each choice of layers, and once for the plain model."""
 
-    def __init__(self, model: Any, sample: Any, loss: Any, lr: float, steps: int, where: Any) -> None:
-        if dispatch.home(model) in ("rwf.interop.torch", "rwf.interop.linen"):
-            raise TypeError(
-                f"`suggest` takes a pytree, Flax Linen variables or a Flax NNX module, not a {type(model).__name__}: "
-                "for a Linen Module give it the variables, and a loss that applies the Module to them."
-            )
+    def __init__(self, model: Any, sample: Any, loss: Any, lr: float, steps: int, given: dict[str, Any]) -> None:
+        home = dispatch.home(model)
+        if home in _REFUSED:
+            raise TypeError(f"`rwf.suggest` does not take this {type(model).__name__}: {_REFUSED[home]}")
         self.model, self.sample, self.loss = model, sample, loss
-        self.lr, self.steps, self.where = lr, steps, where
-        self.open = _open_nnx if dispatch.home(model) == "rwf.interop.nnx" else _open_tree
+        self.lr, self.steps, self.given = lr, steps, given
+        self.open = _open_nnx if home == "rwf.interop.nnx" else _open_tree
         self.choices = {"all": self._paths()}
-        if dispatch.home(model) == "rwf.tree" and not isinstance(model, dict) and len(self.choices["all"]) > 1:
+        says_its_last = home == "rwf.tree" and not isinstance(model, Mapping) and "axis" not in given
+        if says_its_last and len(self.choices["all"]) > 1:
             self.choices["hidden"] = self._paths(last=False)
 
     def _paths(self, **settings: Any) -> tuple[str, ...]:
         """The layers that are factorized; what cannot be is refused here, where values are known."""
-        return self.open(self.model).paths(key=jax.random.key(0), mean=0.0, where=self.where, **settings)
+        return self.open(self.model).paths(key=jax.random.key(0), mean=0.0, **self.given, **settings)
 
     def plain(self, rates: list[float]) -> list[np.ndarray]:
         """The losses of the plain model, before each step and after the last, at each of the rates."""
@@ -172,7 +187,7 @@ class _Probe:
         self, layers: str, means: list[float], stddevs: Sequence[float], keys: jax.Array
     ) -> Iterator[tuple[float, float, np.ndarray]]:
         """The losses of every candidate, a row for each key."""
-        settings: dict[str, Any] = {"where": self.where} | ({"last": False} if layers == "hidden" else {})
+        settings: dict[str, Any] = self.given | ({"last": False} if layers == "hidden" else {})
         grid = [(m, s) for m in means for s in stddevs]
         repeat = len(keys)
         members = {
@@ -231,13 +246,23 @@ def _open_tree(model: Any) -> _Opened:
         return dispatch.factorize(model, **settings)
 
     def objective(loss: Any, sample: Any) -> Any:
-        params, rest = eqx.partition(model, trainable(model))
+        params, rest = eqx.partition(model, _trained(model))
         return params, lambda params: loss(materialize(eqx.combine(params, rest)), sample)
 
     def paths(**settings: Any) -> tuple[str, ...]:
         return tuple(path.rpartition(".")[0] or path for path, _ in nodes(factorized(**settings)))
 
     return _Opened(arrays, lambda arrays: eqx.combine(arrays, static), factorized, paths, objective)
+
+
+def _trained(model: Any) -> Any:
+    """Which leaves a step moves; of Linen's variables those in `params`, and no statistics."""
+    mask = trainable(model)
+    if not are_variables(model):
+        return mask
+    return jax.tree_util.tree_map_with_path(
+        lambda path, trains: trains and jax.tree_util.keystr(path[:1], simple=True) == "params", mask
+    )
 
 
 def _open_nnx(model: Any) -> _Opened:
@@ -253,7 +278,8 @@ def _open_nnx(model: Any) -> _Opened:
 
     def objective(loss: Any, sample: Any) -> Any:
         graph, params, rest = nnx.split(model, nnx.Param, ...)
-        return params, lambda params: loss(nnx.merge(graph, params, rest), sample)
+        # A copy, for the step to write its statistics and counts into: those outside belong to another trace.
+        return params, lambda params: loss(nnx.merge(graph, params, rest, copy=True), sample)
 
     def paths(**settings: Any) -> tuple[str, ...]:
         found = nnx.iter_graph(factorized(**settings))
