@@ -164,8 +164,34 @@ def test_a_factorized_kernel_reads_like_a_kernel():
     for value in (kernel[...], kernel.value, kernel.get_value(), jnp.asarray(kernel)):
         np.testing.assert_allclose(value, weight, rtol=1e-6)
     np.testing.assert_allclose(kernel[1:], weight[1:], rtol=1e-6)
+    one = np.ones((3, 4), np.float32)
+    for value, expected in (
+        (kernel.T, weight.T),
+        (kernel.astype(jnp.float32).sum(0), weight.sum(0)),
+        (kernel * 2, weight * 2),
+        (one - kernel, one - weight),
+        (kernel @ weight.T, weight @ weight.T),
+        (-kernel, -weight),
+        (kernel + kernel, 2 * weight),
+        (np.asarray(kernel), weight),
+        (list(kernel), list(weight)),
+    ):
+        np.testing.assert_allclose(value, expected, rtol=1e-5)
+    assert len(kernel) == 3
+    with pytest.raises(AttributeError, match="has no attribute 'kernle'"):
+        kernel.kernle  # noqa: B018
+
+
+def test_a_factorized_kernel_is_not_written_to():
+    kernel = rwf.factorize(nnx.Linear(3, 4, rngs=nnx.Rngs(0)), key=KEY).kernel
     with pytest.raises(TypeError, match=r"cannot be written to.*rwf\.fold"):
-        kernel[...] = weight
+        kernel[...] = jnp.ones((3, 4))
+    with pytest.raises(TypeError, match=r"cannot be written to.*rwf\.fold"):
+        kernel.value = jnp.ones((3, 4))
+    with pytest.raises(TypeError, match=r"cannot be written to.*rwf\.fold"):
+        kernel.set_value(jnp.ones((3, 4)))
+    with pytest.raises(TypeError, match=r"cannot be written to.*rwf\.fold"):
+        kernel += 1
 
 
 @pytest.mark.parametrize("trains", ["log", "nothing"])
@@ -216,6 +242,12 @@ def test_layers_are_chosen_by_type_and_by_path():
         return set(kernels(rwf.factorize(net(), key=KEY, **settings)))
 
     assert chosen(where=(nnx.Conv, nnx.Embed)) == {"conv", "embed"}
+
+    class Mine(nnx.Embed):
+        pass
+
+    model = Holder(nnx.List([Mine(3, 4, rngs=nnx.Rngs(0)), nnx.Embed(3, 4, rngs=nnx.Rngs(0))]))
+    assert set(kernels(rwf.factorize(model, key=KEY, where=(nnx.Linear, Mine)))) == {"layers.0"}
     assert chosen(where=lambda path, layer: path.startswith("attention.") and layer.use_bias) == {
         f"attention.{name}" for name in ("query", "key", "value", "out")
     }
@@ -234,6 +266,10 @@ def test_what_would_be_silently_wrong_is_refused():
     wrapped = nnx.WeightNorm(nnx.Linear(3, 4, rngs=nnx.Rngs(0)), rngs=nnx.Rngs(1))
     with pytest.raises(ValueError, match=r"'layer_instance' is inside an nnx\.WeightNorm"):
         rwf.factorize(wrapped, key=KEY)
+    outside = Holder(nnx.List([nnx.Linear(3, 4, rngs=nnx.Rngs(0))]))
+    outside.norm = nnx.SpectralNorm(outside.layers[0], rngs=nnx.Rngs(1))
+    with pytest.raises(ValueError, match=r"'layers\.0' is inside an .*nnx\.SpectralNorm"):
+        rwf.factorize(outside, key=KEY)
     stack = nnx.vmap(lambda rngs: nnx.Linear(3, 4, rngs=rngs), out_axes=1)(nnx.Rngs(0).split(2))
     with pytest.raises(ValueError, match=r"has shape \(3, 2, 4\); a Linear with these features has \(3, 4\)"):
         rwf.factorize(Holder(stack), key=KEY)
@@ -253,6 +289,16 @@ def test_a_model_is_not_left_half_factorized():
         rwf.factorize(model, key=KEY, mean=-2.0)
     assert not kernels(model)
     np.testing.assert_allclose(first.kernel[...], 1.0, rtol=1e-3)
+
+
+def test_a_failed_factorization_leaves_an_earlier_one_as_it_was():
+    first, second = (nnx.Linear(2, 2, use_bias=False, rngs=nnx.Rngs(seed)) for seed in (0, 1))
+    model = Holder(nnx.List([first, second]))
+    kernel = rwf.factorize(model, key=KEY, where=lambda path, _: path == "layers.0").layers[0].kernel
+    with pytest.raises(ValueError, match="leaves the range of float32"):
+        rwf.factorize(model, key=KEY, where=lambda path, _: path == "layers.1", mean=1000.0)
+    assert first.kernel is kernel
+    assert type(second.kernel) is nnx.Param
 
 
 def test_an_optimizer_made_before_is_refused():

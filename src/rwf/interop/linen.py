@@ -161,7 +161,7 @@ def _layer_of(module: Any, where: Where | None) -> Layer | None:
             window = 1 if isinstance(module.kernel_size, int) else len(module.kernel_size)
             transposed = isinstance(module, nn.ConvTranspose) and module.transpose_kernel
             return Layer("kernel", "bias", (-2,) if transposed else (-1,), rank=2 + window)
-        case nn.Embed() if issubclass(nn.Embed, named_types(where)):
+        case nn.Embed() if isinstance(module, named_types(where)):
             return Layer("embedding", None, (-1,), rank=2)
     return None
 

@@ -9,6 +9,7 @@ model = rwf.fold(model)                                   # plain kernels again,
 # pyright: reportMissingImports=false
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
 
@@ -19,7 +20,7 @@ from rwf.parametrize.checks import check_weight
 from rwf.parametrize.factorized import Factorized, LogFactorized, Trains, random_factorization
 from rwf.parametrize.frozen import Frozen
 from rwf.parametrize.layer import Layer
-from rwf.parametrize.node import Node
+from rwf.parametrize.node import OPERATORS, Node
 from rwf.parametrize.sites import Where, is_chosen, named_types
 
 try:
@@ -62,8 +63,18 @@ class FactorizedKernel(nnx.Module):
 
     @property
     def value(self) -> jax.Array:
-        """The weight W = s V."""
+        """The weight W = s V; all that reads an array reads it, and nothing writes to it."""
         return self.as_node().materialize()
+
+    @value.setter
+    def value(self, value: Any) -> NoReturn:
+        self.set_value(value)
+
+    def set_value(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError(
+            "A factorized kernel cannot be written to: its parameters are `scale` and `direction`. Fold the model "
+            "first with `rwf.fold(model)`, then write, then factorize it again."
+        )
 
     def get_value(self) -> jax.Array:
         return self.value
@@ -75,10 +86,12 @@ class FactorizedKernel(nnx.Module):
         return self.value if index is Ellipsis else self.value[index]
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        raise TypeError(
-            "A factorized kernel cannot be written to: its parameters are `scale` and `direction`. Fold the model "
-            "first with `rwf.fold(model)`, then write, then factorize it again."
-        )
+        self.set_value(value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(jax.Array, name):
+            raise AttributeError(f"A {type(self).__name__} has no attribute {name!r}, and an array has none.")
+        return getattr(self.value, name)  # `kernel.T`, `kernel.astype(...)`, as of a Variable
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,6 +104,16 @@ class FactorizedKernel(nnx.Module):
     @property
     def ndim(self) -> int:
         return len(self.direction.shape)
+
+
+def _of_the_weight(name: str) -> Callable[..., Any]:
+    return lambda kernel, *args, **kwargs: getattr(kernel.value, name)(*args, **kwargs)
+
+
+for _name in ("array", *OPERATORS.split()):
+    setattr(FactorizedKernel, f"__{_name}__", _of_the_weight(f"__{_name}__"))
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "matmul", "pow", "mod"):
+    setattr(FactorizedKernel, f"__i{_name}__", FactorizedKernel.set_value)
 
 
 def factorize(
@@ -122,11 +145,10 @@ def factorize(
         try:
             node = build(kernel[...], inputs, jax.random.fold_in(key, index))
         except ValueError as error:
-            fold(model)  # no model is left half factorized
+            for exchanged in sites[:index]:  # no model is left half factorized; what was so before stays so
+                _put(exchanged.holders, _plain(exchanged.kernel))
             raise ValueError(f"At {site.path!r}: {error}") from None
-        factorized = FactorizedKernel(kernel, node)
-        for owner, name in site.holders:
-            setattr(owner, name, factorized)
+        _put(site.holders, FactorizedKernel(kernel, node))
     return model
 
 
@@ -140,10 +162,17 @@ def fold(model: Model, *, in_place: bool = True) -> Model:
                 holders[value].append((owner, name))
     while holders:
         kernel, places = holders.popitem()
-        plain = kernel.direction.replace(_materialize(kernel))
-        for owner, name in places:
-            setattr(owner, name, plain)
+        _put(places, _plain(kernel))
     return model
+
+
+def _put(holders: list[tuple[Any, str]], kernel: Any) -> None:
+    for owner, name in holders:
+        setattr(owner, name, kernel)
+
+
+def _plain(kernel: Any) -> nnx.Variable:
+    return kernel.direction.replace(_materialize(kernel))
 
 
 @nnx.jit
@@ -161,7 +190,7 @@ class _Site:
     holders: list[tuple[Any, str]]
 
     @property
-    def kernel(self) -> nnx.Variable:
+    def kernel(self) -> Any:
         owner, name = self.holders[0]
         return getattr(owner, name)
 
@@ -173,14 +202,14 @@ def _modules(model: Any) -> list[tuple[tuple[Any, ...], Any]]:
 
 def _sites(model: Any, where: Where | None) -> list[_Site]:
     modules = _modules(model)
-    owners = [path for path, module in modules if isinstance(module, _OWNERS)]
+    owned = {id(inner) for _, owner in modules if isinstance(owner, _OWNERS) for _, inner in _modules(owner)}
     sites: dict[tuple[Any, ...], _Site] = {}
     for path, module in modules:
         layer = _layer_of(module, where)
         name = ".".join(map(str, path))
         if layer is None or not is_chosen(where, name, module):
             continue
-        if any(path[: len(owner)] == owner for owner in owners):
+        if id(module) in owned:
             raise ValueError(
                 f"The layer at {name!r} is inside an nnx.WeightNorm or nnx.SpectralNorm, which writes into its "
                 "kernel. Take that one out first, or leave this layer out with `where`."
@@ -229,7 +258,7 @@ def _layer_of(module: Any, where: Where | None) -> Layer | None:
             return Layer("kernel", axis=(-1,))
         case nnx.ConvTranspose():
             return Layer("kernel", axis=(-2,) if module.transpose_kernel else (-1,))
-        case nnx.Embed() if issubclass(nnx.Embed, named_types(where)):
+        case nnx.Embed() if isinstance(module, named_types(where)):
             return Layer("embedding", None, (-1,))
     return None
 

@@ -40,11 +40,12 @@ class Node(abc.ABC):
         self._refuse()
 
 
-_TRAPPED = (
-    "jax_array array call getitem len iter neg pos abs float int lt le gt ge "
+# What Python asks of an array by a sign or a built-in function.
+OPERATORS = (
+    "len iter neg pos abs float int lt le gt ge "
     "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv matmul rmatmul pow rpow mod rmod"
 )
-for _name in _TRAPPED.split():
+for _name in ("jax_array", "array", "call", "getitem", *OPERATORS.split()):
     setattr(Node, f"__{_name}__", Node._refuse)
 
 
