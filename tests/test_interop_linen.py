@@ -105,6 +105,24 @@ def test_a_module_starts_from_the_weights_that_it_had():
     assert len({np.asarray(scale).tobytes() for scale in scales}) == 4
 
 
+class Noisy(nn.Module):
+    """Draws other variables from the key of its parameters, as spectral normalization does."""
+
+    inner: nn.Module
+
+    @nn.compact
+    def __call__(self, x):
+        noise = self.variable("constants", "noise", lambda: jax.random.normal(self.make_rng("params"), (2,)))
+        return nn.Dense(2)(self.inner(x)) + noise.value + self.param("shift", nn.initializers.normal(), (2,))
+
+
+def test_all_variables_are_those_that_the_plain_module_makes():
+    module = nn.Sequential([Noisy(nn.Dense(4)), Noisy(nn.Dense(4))])
+    plain, variables = module.init(KEY, DENSE), rwf.factorize(module).init(KEY, DENSE)
+    assert distance(variables["constants"], plain["constants"]) == 0
+    assert distance(rwf.fold(variables), plain) < 4e-7
+
+
 def test_a_module_trains_with_train_state_and_is_saved():
     """Batch statistics and dropout too; checkpoints hold the factors."""
     model, (_, variables) = rwf.factorize(CNN()), plain_and_factorized()
@@ -162,11 +180,15 @@ def test_methods_of_the_module_are_called_on_its_weights():
     model = rwf.factorize(Two())
     variables = model.init(KEY, DENSE)
     once = model.apply(variables, DENSE)
-    for method in ("twice", Two.twice):
+    for method in ("twice", Two.twice, Two().twice, model.twice):
         np.testing.assert_allclose(model.apply(variables, DENSE, method=method), 2 * once, rtol=1e-5)
     by_method = jax.eval_shape(functools.partial(model.init, method="twice"), KEY, DENSE)
     assert jax.tree.structure(by_method) == jax.tree.structure(variables)
     np.testing.assert_allclose(model.bind(variables)(DENSE), once, rtol=1e-5)
+    np.testing.assert_allclose(model.bind(variables).twice(DENSE), 2 * once, rtol=1e-5)
+    with pytest.raises(AttributeError, match='no attribute "thrice"'):
+        model.bind(variables).thrice  # noqa: B018
+    assert "direction" in model.tabulate(KEY, DENSE)
 
 
 class Outer(nn.Module):
@@ -188,6 +210,48 @@ def test_a_factorized_module_may_be_a_submodule():
     np.testing.assert_allclose(Outer().apply(variables, DENSE), part, rtol=1e-5, atol=1e-6)
 
 
+class Pieces(nn.Module):
+    """A factorized part that is called by its methods, and then as a whole."""
+
+    factorized: bool
+
+    def setup(self):
+        self.part = rwf.factorize(Halves()) if self.factorized else Halves()
+
+    def __call__(self, x):
+        return self.part.decode(self.part.encode(x)) + self.part(x)
+
+
+class Halves(nn.Module):
+    def setup(self):
+        self.encoder, self.decoder = nn.Dense(4), nn.Dense(4)
+
+    def __call__(self, x):
+        return self.decode(jnp.tanh(self.encode(x)))
+
+    def encode(self, x):
+        return self.encoder(x)
+
+    def decode(self, x):
+        return self.decoder(x)
+
+
+def test_a_submodule_that_is_called_again_keeps_its_factors():
+    variables, plain = (Pieces(factorized).init(KEY, DENSE) for factorized in (True, False))
+    found = dict(nodes(variables))
+    assert list(found) == ["params.part.decoder.kernel", "params.part.encoder.kernel"]
+    one, two = (np.asarray(node.scale) for node in found.values())
+    assert np.abs(one - two).min() > 0  # not the same numbers twice
+    assert distance(rwf.fold(variables), plain) < 4e-7
+    np.testing.assert_allclose(
+        Pieces(True).apply(variables, DENSE), Pieces(False).apply(plain, DENSE), rtol=1e-4, atol=1e-6
+    )
+
+
+class Mine(nn.Embed):
+    pass
+
+
 def test_layers_are_chosen_by_type_and_by_path():
     def chosen(module, **settings):
         variables = jax.eval_shape(rwf.factorize(module, **settings).init, KEY, X if isinstance(module, CNN) else DENSE)
@@ -197,6 +261,8 @@ def test_layers_are_chosen_by_type_and_by_path():
     assert chosen(Two(), where=lambda path, layer: path == "last" and layer.features == 2) == ["last.kernel"]
     assert chosen(CNN(), where=nn.Conv) == ["Conv_0.kernel"]
     assert chosen(CNN(), where=(nn.Embed, nn.ConvTranspose)) == ["ConvTranspose_0.kernel", "Embed_0.embedding"]
+    mine = nn.Sequential([nn.Dense(2), lambda x: jnp.zeros(1, int), Mine(3, 4)])
+    assert chosen(mine, where=(nn.Dense, Mine)) == ["layers_0.kernel", "layers_2.embedding"]
     with pytest.raises(ValueError, match="`where` chose no layer of Two"):
         chosen(Two(), where=nn.Conv)
     with pytest.raises(ValueError, match="LayerNorm called no layer that we know"):
@@ -286,6 +352,22 @@ def test_what_makes_no_sense_is_refused():
     variables = Two().init(KEY, DENSE)
     with pytest.raises(ValueError, match="bound to variables"):
         rwf.factorize(Two().bind(variables))
+
+
+@pytest.mark.parametrize("norm", [nn.WeightNorm, nn.SpectralNorm])
+def test_layers_whose_weight_another_wrapper_computes_are_refused(norm):
+    class Normed(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            settings = {"update_stats": False} if norm is nn.SpectralNorm else {}
+            return nn.Dense(2, name="head")(norm(nn.Dense(3, name="normed"))(x, **settings))
+
+    with pytest.raises(ValueError, match=rf"'normed' is inside an nn\.{norm.__name__}"):
+        rwf.factorize(Normed()).init(KEY, DENSE)
+    plain = Normed().init(KEY, DENSE)
+    variables = rwf.factorize(Normed(), where=lambda path, _: path != "normed").init(KEY, DENSE)
+    assert [path for path, _ in nodes(variables)] == ["params.head.kernel"]
+    assert distance(rwf.fold(variables), plain) < 4e-7
 
 
 def test_parameters_in_boxes_are_refused():

@@ -8,6 +8,8 @@ CNN().apply(rwf.fold(variables), x)              # plain variables, for the orig
 # Flax is optional: where it is absent, pyright knows nothing of it.
 # pyright: reportMissingImports=false
 
+import inspect
+import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,10 +20,11 @@ from rwf.interop import variables as dictionaries
 from rwf.parametrize.factorized import Factorized, LogFactorized, Trains, random_factorization
 from rwf.parametrize.frozen import Frozen
 from rwf.parametrize.layer import Layer
+from rwf.parametrize.node import Node
 from rwf.parametrize.sites import Where, is_chosen, named_types
 from rwf.parametrize.weight_norm import WeightNorm
 from rwf.tree import fold as fold_tree
-from rwf.tree import materialize
+from rwf.tree import materialize, nodes
 
 try:
     import flax.linen as nn
@@ -29,6 +32,10 @@ try:
     from flax.core import Scope
 except ImportError:
     raise missing_extra("flax", "flax", "A Flax Linen model") from None
+
+
+# Wrappers that compute the kernel of the layer inside: two parametrizations of one weight do not go together.
+_OWNERS = (nn.WeightNorm, nn.SpectralNorm)
 
 
 class FactorizedModule(nn.Module):
@@ -49,9 +56,17 @@ class FactorizedModule(nn.Module):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._through("__call__", args, kwargs)
 
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(type(self.__dict__.get("module")), name, None)
+        if name.startswith("_") or not inspect.isfunction(method):
+            return super().__getattr__(name)
+        return types.MethodType(_of_inner(name), self)  # `bind(variables).encode(x)`
+
+    @nn.nowrap
     def init_with_output(self, rngs: Any, *args: Any, method: Any = None, **kwargs: Any) -> Any:
         return super().init_with_output(rngs, *args, method=_of_inner(method), **kwargs)
 
+    @nn.nowrap
     def apply(self, variables: Any, *args: Any, method: Any = None, **kwargs: Any) -> Any:
         return super().apply(variables, *args, method=_of_inner(method), **kwargs)
 
@@ -59,6 +74,7 @@ class FactorizedModule(nn.Module):
         """Calls a method of the Module on materialized parameters; at `init`, factorizes what it made."""
         initializing = self.is_initializing()
         found: dict[str, tuple[Layer, tuple[int, ...]]] = {}
+        before: dict[str, Any] = {}  # what an earlier call of this submodule has made
 
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             function = getattr(type(module), method) if isinstance(method, str) else method
@@ -67,18 +83,27 @@ class FactorizedModule(nn.Module):
             with nn.intercept_methods(_recorder(found, depth=len(self.path), where=self.where)):
                 return function(module, *args, **kwargs)
 
-        def factorized(collections: Any) -> Any:
-            if not found:
-                raise ValueError(_nothing_found(self.module, self.where))
-            # Not `make_rng`, which would shift the keys of the Module: it starts from the weights that it had.
-            key = jax.random.fold_in(self.scope.rngs["params"].as_jax_rng(), 0)  # pyright: ignore
-            return dictionaries.factorize(
-                collections, key=key, mean=self.mean, stddev=self.stddev, trains=self.trains, layers=found
-            )
+        def materialized(collections: Any) -> Any:
+            before.update(collections)
+            return materialize(collections)
 
-        mapped = nn.map_variables(
-            call, "params", materialize, factorized if initializing else lambda tree: tree, init=initializing
-        )
+        def factorized(collections: Any) -> Any:
+            old = dict(nodes(before))
+            new = {path: known for path, known in found.items() if f"{path}.{known[0].weight}" not in old}
+            if not new and not old:
+                raise ValueError(_nothing_found(self.module, self.where))
+            if new:
+                # Not `make_rng`, which would shift the keys of the Module: it starts from the weights that it had.
+                key = jax.random.fold_in(self.scope.rngs["params"].as_jax_rng(), len(old))  # pyright: ignore
+                settings = {"mean": self.mean, "stddev": self.stddev, "trains": self.trains}
+                collections = dictionaries.factorize(collections, key=key, layers=new, **settings)
+            return _with_nodes(collections, before)
+
+        # In `init` not init=True, which runs the Module twice, and draws other numbers for the other collections.
+        if initializing:
+            mapped = nn.map_variables(call, "params", materialized, factorized, mutable=True)
+        else:
+            mapped = nn.map_variables(call, "params", materialize)
         return mapped(self.module, *args, **kwargs)
 
 
@@ -115,7 +140,21 @@ def fold(model: Any) -> Any:
 
 def _of_inner(method: Any) -> Callable[..., Any]:
     """A method of the wrapper that calls this method (a name, a function, None for `__call__`) of the Module."""
-    return lambda wrapper, *args, **kwargs: wrapper._through(method or "__call__", args, kwargs)
+    owner, function = getattr(method, "__self__", None), getattr(method, "__func__", method)
+    if isinstance(owner, FactorizedModule):
+        return function  # one of the wrapper's already
+    return lambda wrapper, *args, **kwargs: wrapper._through(function or "__call__", args, kwargs)
+
+
+def _with_nodes(tree: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree with the nodes that it had before."""
+
+    def one(value: Any, old: Any) -> Any:
+        if isinstance(old, Node):
+            return old
+        return _with_nodes(value, old) if isinstance(value, Mapping) and isinstance(old, Mapping) else value
+
+    return {name: one(value, before.get(name)) for name, value in tree.items()}
 
 
 def _nothing_found(module: nn.Module, where: Where | None) -> str:
@@ -131,13 +170,26 @@ def _recorder(
     found: dict[str, tuple[Layer, tuple[int, ...]]], *, depth: int, where: Where | None
 ) -> Callable[..., Any]:
     """An interceptor that notes each layer that is called: where it is and how it keeps its kernel."""
+    owners: list[nn.Module] = []
 
     def record(function: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
-        result, module = function(*args, **kwargs), context.module
+        module = context.module
+        if isinstance(module, _OWNERS):
+            owners.append(module)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                owners.pop()
+        result = function(*args, **kwargs)
         layer = _layer_of(module, where)
         if layer is not None and context.method_name == "__call__":
             path = ".".join(module.path[depth:])
             if is_chosen(where, path, module):
+                if owners:
+                    raise ValueError(
+                        f"The layer at {path!r} is inside an nn.{type(owners[-1]).__name__}, which computes its kernel "
+                        "itself. Take that one out first, or leave this layer out with `where`."
+                    )
                 weight = module.get_variable("params", layer.weight)
                 dictionaries.refuse_box(path, weight)
                 found[f"params.{path}" if path else "params"] = layer, weight.shape

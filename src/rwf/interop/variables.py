@@ -59,6 +59,7 @@ def factorize(
     else:
         holders = {path: functools.reduce(lambda tree, name: tree[name], path.split("."), plain) for path in layers}
         found = {id(holders[path]): _stacked(path, holders[path], *known) for path, known in layers.items()}
+        where = lambda path, _: path in layers  # noqa: E731
 
     def candidate(value: Any) -> Layer | None:
         return found.get(id(value))
