@@ -251,10 +251,18 @@ def test_layers_whose_weight_another_wrapper_computes_are_refused():
 def test_a_stack_of_layers_is_refused_outside_vmap_and_factorized_inside(bias):
     keys = jax.random.split(KEY, 3)
     stack = jax.vmap(lambda key: eqx.nn.Linear(2, 4, use_bias=bias, key=key))(keys)
-    with pytest.raises(ValueError, match=r"stack of layers.*jax\.vmap"):
+    with pytest.raises(ValueError, match=r"stack of layers.*eqx\.filter_vmap.*jax\.vmap"):
         rwf.factorize({"a": stack}, key=KEY)
     model = jax.jit(jax.vmap(lambda layer, key: rwf.factorize(layer, key=key)))(stack, keys)
     assert model.weight.scale.shape == (3, 4)
+    assert distance(rwf.fold(model), stack) < 4e-7
+
+
+def test_a_stack_of_models_with_leaves_that_are_no_arrays_is_factorized_under_filter_vmap():
+    keys = jax.random.split(KEY, 3)
+    stack = eqx.filter_vmap(lambda key: eqx.nn.MLP(2, 1, 4, 1, key=key))(keys)
+    model = eqx.filter_vmap(lambda layer, key: rwf.factorize(layer, key=key))(stack, keys)
+    assert model.layers[0].weight.scale.shape == (3, 4)
     assert distance(rwf.fold(model), stack) < 4e-7
 
 
@@ -293,6 +301,27 @@ def test_a_dispatched_verb_imports_nothing_to_recognise_a_model():
         assert dispatch.home(other) == "rwf.tree"
 
 
+def test_a_model_of_another_framework_inside_a_container_is_not_folded():
+    base = type("Module", (), {"__module__": "torch.nn.modules.module"})
+    model = type("Mine", (base,), {"__module__": "somewhere"})()
+    for value in ([model], {"a": model}):
+        with pytest.raises(TypeError, match=r"`rwf\.fold` does not reach into this Mine"):
+            rwf.fold(value)
+
+
+def test_arguments_of_other_frameworks_are_refused_in_words():
+    linear = layer("linear")[0]
+    with pytest.raises(TypeError, match=r"Linear has no argument 'seed'\. Scales are drawn from a key"):
+        rwf.factorize(linear, seed=0)
+    with pytest.raises(TypeError, match=r"no argument 'men'\. Did you mean 'mean'\? It takes: key, mean"):
+        rwf.factorize(linear, key=KEY, men=1.0)
+    with pytest.raises(TypeError, match=r"`fold` of this Linear has no argument 'in_place'"):
+        rwf.fold(linear, in_place=False)
+    for where in ("0", [eqx.nn.Linear], ("0",), ()):
+        with pytest.raises(TypeError, match=r"`where` is .*; it is a function, .* or a tuple of types"):
+            rwf.factorize(linear, key=KEY, where=where)
+
+
 def test_importing_the_verbs_imports_no_other_framework():
     import subprocess
     import sys
@@ -323,6 +352,14 @@ def test_jaxpi_trees_are_read_and_written():
         jaxpi.dump(rwf.factorize(loaded["params"]["Dense_1"], key=KEY, where=lambda p, _: p == "kernel", axis=0))
     with pytest.raises(TypeError, match=r"as jaxpi keeps \(g, v\).*rwf\.interop\.jaxpi\.load"):
         rwf.factorize(tree, key=KEY)
+    for pairs in (tree, [tree], checkpoint):
+        with pytest.raises(TypeError, match=r"kernels \(g, v\) as jaxpi keeps them\. Read it first"):
+            rwf.fold(pairs)
+    for verb in (jaxpi.load, jaxpi.dump):
+        with pytest.raises(TypeError, match="dictionaries of layers; here is a list"):
+            verb([tree])
+        with pytest.raises(TypeError, match=r"here at 'moments' is a tuple.*no state of an optimizer"):
+            verb({"params": {}, "moments": optax.sgd(1e-3, momentum=0.9).init(v)})
 
 
 def test_the_page_shows_a_script_that_runs(capsys):

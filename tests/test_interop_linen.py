@@ -303,9 +303,40 @@ def test_output_axes_that_are_not_to_be_seen_are_asked_for():
         linen.factorize(plain, key=KEY, where=lambda path, _: "Transpose" in path)
     told = linen.factorize(plain, key=KEY, where=lambda path, _: "Transpose" in path, axis=-2)
     assert told["params"]["ConvTranspose_0"]["kernel"].scale.shape == (6,)
-    mystery = {"params": {"mystery": {"kernel": jnp.ones((2, 3, 4))}}}
-    with pytest.raises(ValueError, match=r"'params\.mystery' has shape \(2, 3, 4\) and no bias"):
+    dense = {"kernel": jnp.ones((2, 3)), "bias": jnp.zeros(3)}
+    mystery = {"params": {"mystery": {"kernel": jnp.ones((2, 3, 4))}, "Dense_0": dense}}
+    with pytest.raises(ValueError, match=r"'params\.mystery' has shape \(2, 3, 4\) and no bias.*axis=\(-2, -1\)"):
         rwf.factorize(mystery, key=KEY)
+
+    def shapes(**settings):
+        return {path: node.scale.shape for path, node in nodes(rwf.factorize(mystery, key=KEY, **settings)["params"])}
+
+    assert shapes(axis=(-2, -1)) == {"Dense_0.kernel": (3,), "mystery.kernel": (3, 4)}
+    assert shapes(axis=(-2, -1), where=lambda path, _: "s" in path) == shapes(axis=(-2, -1))
+    leaves = {"Dense_0.kernel": (3,), "mystery.kernel": (4,)}
+    assert shapes(axis=-1, where=lambda path, _: path.endswith("kernel")) == leaves
+    assert shapes(axis=-1, where=lambda _, leaf: leaf.ndim > 1) == leaves
+    with pytest.raises(ValueError, match="does not hold its layers' types"):
+        shapes(axis=-1, where=nn.Dense)
+
+
+@pytest.mark.parametrize("prefix", ["", "params."])
+def test_layers_of_variables_are_chosen_by_the_paths_of_the_module(prefix):
+    variables = Two().init(KEY, DENSE)
+
+    def chosen(where):
+        return [path for path, _ in nodes(rwf.factorize(variables, key=KEY, where=where)["params"])]
+
+    assert chosen(lambda path, _: path.startswith(f"{prefix}first")) == ["first.kernel"]
+    assert chosen(lambda path, _: path != f"{prefix}first") == ["last.kernel"]
+    assert chosen(lambda path, _: path.startswith((f"{prefix}first", f"{prefix}last"))) == [
+        "first.kernel",
+        "last.kernel",
+    ]
+    with pytest.raises(ValueError, match=r"chose no layer of these variables.*the paths are: first, last\."):
+        chosen(lambda path, _: path == f"{prefix}third")
+    with pytest.raises(ValueError, match=r'holds no dense layer.*Flax Linen Module, write \{"params": tree\}'):
+        rwf.factorize(variables["params"], key=KEY)
 
 
 def test_frozen_dictionaries_and_bare_parameters_are_variables():
@@ -341,6 +372,10 @@ def test_what_makes_no_sense_is_refused():
         rwf.factorize(Two(), key=KEY)
     with pytest.raises(ValueError, match="stddev is a standard deviation"):
         rwf.factorize(Two(), stddev=-1.0)
+    with pytest.raises(TypeError, match=r"this Two has no argument 'last'\. Leave the output layer out with `where`"):
+        rwf.factorize(Two(), last=False)
+    with pytest.raises(TypeError, match=r"`where` is 'last'; it is a function"):
+        rwf.factorize(Two(), where="last")
     with pytest.raises(ValueError, match="This Two is not factorized"):
         rwf.fold(Two())
     with pytest.raises(ValueError, match="with a key for the scales"):

@@ -301,6 +301,13 @@ def test_a_failed_factorization_leaves_an_earlier_one_as_it_was():
     assert type(second.kernel) is nnx.Param
 
 
+def test_what_cannot_be_folded_is_refused():
+    layer = rwf.factorize(nnx.Linear(3, 4, rngs=nnx.Rngs(0)), key=KEY)
+    for value in (nnx.state(layer), [layer], {"state": nnx.state(layer)}):
+        with pytest.raises(TypeError, match=r"`rwf\.fold` does not reach into this (State|Linear)"):
+            rwf.fold(value)
+
+
 def test_an_optimizer_made_before_is_refused():
     layer = nnx.Linear(3, 4, rngs=nnx.Rngs(0))
     optimizer = nnx.Optimizer(layer, optax.adam(1e-3), wrt=nnx.Param)

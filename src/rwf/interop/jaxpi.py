@@ -26,7 +26,19 @@ def dump(tree: Any) -> Any:
     return _walk(tree, _write, "")
 
 
+def is_pair(kernel: Any) -> bool:
+    """Whether a kernel is jaxpi's (g, v), by its type and the shapes of its parts."""
+    parts = _parts(kernel)
+    return parts is not None and _fits([tuple(getattr(part, "shape", ())) for part in parts])
+
+
 def _walk(tree: Any, change: Any, path: str) -> Any:
+    if isinstance(tree, tuple | list) or (not path and not isinstance(tree, Mapping)):
+        at = f" at {path!r}" if path else ""
+        raise TypeError(
+            f"jaxpi's parameters are dictionaries of layers; here{at} is a {type(tree).__name__}. Give the parameters "
+            "alone, a tree at a time, and no state of an optimizer."
+        )
     if not isinstance(tree, Mapping):
         return tree
     changed = {}
@@ -37,16 +49,25 @@ def _walk(tree: Any, change: Any, path: str) -> Any:
 
 
 def _read(path: str, kernel: Any) -> Any:
-    if isinstance(kernel, Mapping) and set(kernel) == {"0", "1"}:
-        kernel = kernel["0"], kernel["1"]
-    if not isinstance(kernel, tuple | list):
+    parts = _parts(kernel)
+    if parts is None:
         return kernel  # a layer that was not factorized
-    shapes = [tuple(getattr(part, "shape", ())) for part in kernel]
-    if len(shapes) != 2 or len(shapes[1]) != 2 or shapes[0] != shapes[1][1:]:
+    shapes = [tuple(getattr(part, "shape", ())) for part in parts]
+    if not _fits(shapes):
         raise ValueError(
             f"The kernel at {path!r} holds arrays of shapes {shapes}; expected (g, v) with shapes (out,) and (in, out)."
         )
-    return Factorized(kernel[1], kernel[0], (-2,))
+    return Factorized(parts[1], parts[0], (-2,))
+
+
+def _parts(kernel: Any) -> tuple[Any, ...] | None:
+    if isinstance(kernel, Mapping) and set(kernel) == {"0", "1"}:
+        return kernel["0"], kernel["1"]
+    return tuple(kernel) if isinstance(kernel, tuple | list) else None
+
+
+def _fits(shapes: list[tuple[int, ...]]) -> bool:
+    return len(shapes) == 2 and len(shapes[1]) == 2 and shapes[0] == shapes[1][1:]
 
 
 def _write(path: str, kernel: Any) -> Any:

@@ -17,6 +17,7 @@ import jax
 
 from rwf.errors import missing_extra
 from rwf.interop import variables as dictionaries
+from rwf.parametrize.checks import check_settings
 from rwf.parametrize.factorized import Factorized, LogFactorized, Trains, random_factorization
 from rwf.parametrize.frozen import Frozen
 from rwf.parametrize.layer import Layer
@@ -124,6 +125,7 @@ def factorize(model: Any, *, key: jax.Array | None = None, **settings: Any) -> A
         raise ValueError("A Module draws its scales in `init`, from the key for its parameters: leave `key` out.")
     if isinstance(model.parent, Scope):
         raise ValueError("This Module is bound to variables. Take it apart first: module, variables = model.unbind().")
+    check_settings("factorize", model, settings, ("mean", "stddev", "trains", "where"))
     module = FactorizedModule(model, **settings)
     random_factorization(mean=module.mean, stddev=module.stddev, trains=module.trains)  # refused now, not in `init`
     return module

@@ -41,7 +41,8 @@ def factorize(
 
     **Arguments:** as for `rwf.tree.factorize`, and
 
-    - `where`: `(path, layer) -> bool`, with paths such as `params.Dense_0` and dictionaries `{"kernel", "bias"}`.
+    - `where`: `(path, layer) -> bool`, with paths such as `Dense_0` and dictionaries `{"kernel", "bias"}`. A `where`
+      that is written for paths such as `params.Dense_0` works too.
     - `axis`: the output axes, counted from the end, of kernels of which neither bias nor name tells them.
     - `layers`: the `Layer` at each path and the shape of its weight, for those who know better than the dictionary.
     """
@@ -54,12 +55,12 @@ def factorize(
     frozen = hasattr(variables, "unfreeze")  # Flax's FrozenDict: it makes new dictionaries when it is read
     plain = variables.unfreeze() if frozen else variables
     if layers is None:
-        chosen = [(path, holder) for path, holder in kernel_holders(plain) if is_chosen(where, path, holder)]
-        found = {id(holder): layer_at(path, holder, axis) for path, holder in chosen}
+        chosen = dict(kernel_holders(plain) if where is None else _chosen_holders(plain, where))
+        found = {id(holder): layer_at(path, holder, axis) for path, holder in chosen.items()}
     else:
-        holders = {path: functools.reduce(lambda tree, name: tree[name], path.split("."), plain) for path in layers}
-        found = {id(holders[path]): _stacked(path, holders[path], *known) for path, known in layers.items()}
-        where = lambda path, _: path in layers  # noqa: E731
+        chosen = {path: functools.reduce(lambda tree, name: tree[name], path.split("."), plain) for path in layers}
+        found = {id(chosen[path]): _stacked(path, chosen[path], *known) for path, known in layers.items()}
+    by_path = None if where is None and layers is None else lambda path, _: path in chosen
 
     def candidate(value: Any) -> Layer | None:
         return found.get(id(value))
@@ -67,8 +68,40 @@ def factorize(
     def node(site: Site) -> Node:
         return build(jnp.asarray(site.weight), site.inputs, jax.random.fold_in(key, site.index))
 
-    factorized = replace_weights(plain, node, where=where, candidate=candidate)
+    factorized = replace_weights(plain, node, where=by_path, candidate=candidate)
     return type(variables)(factorized) if frozen else factorized
+
+
+def chooses_layers(variables: Any, where: Where | None) -> bool:
+    """Whether `where` is written for layers (None is for all of them), and not for the leaves of a raw pytree."""
+    try:
+        return where is None or bool(named_types(where) or _by_path(list(kernel_holders(variables)), where))
+    except (AttributeError, TypeError):
+        return False  # it asks for something that an array has, and a layer has not
+
+
+def _chosen_holders(plain: Any, where: Where) -> list[tuple[str, Mapping[str, Any]]]:
+    holders = list(kernel_holders(plain))
+    chosen = _by_path(holders, where)
+    if holders and not chosen:
+        paths = [_short(path) or path for path, _ in holders]
+        shown = ", ".join(paths[:8]) + (", ..." if len(paths) > 8 else "")
+        raise ValueError(
+            "`where` chose no layer of these variables. It is called with the path of a layer and its dictionary; "
+            f"the paths are: {shown}."
+        )
+    return chosen
+
+
+def _by_path(holders: list[tuple[str, Any]], where: Where) -> list[tuple[str, Any]]:
+    """The holders that `where` chooses by the paths that a Module would have, or else by those in the variables."""
+    short = [(path, holder) for path, holder in holders if is_chosen(where, _short(path), holder)]
+    whole = [(path, holder) for path, holder in holders if is_chosen(where, path, holder)]
+    return whole if not short or (whole and len(short) == len(holders)) else short
+
+
+def _short(path: str) -> str:
+    return path.removeprefix("params").removeprefix(".")
 
 
 def kernel_holders(tree: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -1,10 +1,13 @@
 """What a weight must be before it is parametrized. Values are checked where they are known: not under jit."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from rwf.errors import nearest
 
 
 def is_false(condition: Any) -> bool:
@@ -41,6 +44,25 @@ def check_weight(path: str, weight: Any, axis: tuple[int, ...]) -> None:
             f"{where} holds values that are not finite. Find out where the NaN or infinity came from first: "
             "no parametrization can keep the function of such a model."
         )
+
+
+_INSTEAD = {
+    "seed": ("key", "Scales are drawn from a key here: key=jax.random.key(0)."),
+    "key": ("seed", "Scales are drawn from a seed here: seed=0."),
+    "last": ("where", "Leave the output layer out with `where`."),
+    "axis": ("where", "Layers say which of their axes are the output; choose among them with `where`."),
+}
+
+
+def check_settings(verb: str, model: Any, settings: Iterable[str], names: Sequence[str]) -> None:
+    """Refuses arguments that a verb does not have for this kind of model; `names` are those that it has."""
+    wrong = [name for name in settings if name not in names]
+    if not wrong:
+        return
+    needed, instead = _INSTEAD.get(wrong[0], ("", ""))
+    hint = f" {instead}" if needed in names else nearest(wrong[0], names)
+    listed = ", ".join(names) or "none"
+    raise TypeError(f"`{verb}` of this {type(model).__name__} has no argument {wrong[0]!r}.{hint} It takes: {listed}.")
 
 
 # One pass over the weight, and three times as fast as asking each element.

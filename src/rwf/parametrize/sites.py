@@ -1,7 +1,7 @@
 """Where parametrizations go in a tree: which layers are chosen, what is refused, how one is exchanged."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -52,16 +52,23 @@ def leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[tupl
     return [(jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in flat]
 
 
-def named_types(where: Where | None) -> tuple[type, ...]:
-    """The types of layer that `where` names; none if it is a function."""
-    return where if isinstance(where, tuple) else (where,) if isinstance(where, type) else ()
+def named_types(where: Any) -> tuple[type, ...]:
+    """The types of layer that `where` names; none if it is a function. What is neither is refused."""
+    named = where if isinstance(where, tuple) else (where,) if isinstance(where, type) else ()
+    if not (where is None or (callable(where) and not named) or (named and all(isinstance(t, type) for t in named))):
+        raise TypeError(
+            f"`where` is {where!r}; it is a function, where=lambda path, layer: path == 'layers.0', or a type of "
+            "layer, or a tuple of types."
+        )
+    return named
 
 
 def is_chosen(where: Where | None, path: str, layer: Any) -> bool:
     """Whether `where` chooses a layer, by its type or by a function of path and layer; None chooses all."""
     if where is None:
         return True
-    return isinstance(layer, where) if isinstance(where, type | tuple) else bool(where(path, layer))
+    named = named_types(where)
+    return isinstance(layer, named) if named else bool(where(path, layer))  # pyright: ignore[reportCallIssue]
 
 
 def replace_weights(
@@ -108,7 +115,8 @@ def check(site: Site) -> None:
         shown = "no bias" if bias is None else f"a bias of shape {tuple(bias.shape)}"
         raise ValueError(
             f"The layer at {site.path!r} has a weight of shape {tuple(site.weight.shape)} and {shown}: it looks "
-            "like a stack of layers. Parametrize each of them under jax.vmap."
+            "like a stack of layers. Parametrize each of them under eqx.filter_vmap (or jax.vmap, if all leaves are "
+            "arrays)."
         )
 
 
@@ -184,6 +192,8 @@ def _outputs(paths: list[str]) -> list[str]:
 def _nothing_chosen(model: Any, where: Where | None) -> ValueError:
     paths = [path for path, leaf in leaves(model) if is_array(leaf)]
     shown = ", ".join(paths[:8]) + (", ..." if len(paths) > 8 else "")
+    if isinstance(model, Mapping) and any(path.rpartition(".")[2] == "kernel" for path in paths):
+        shown += '. If it holds the parameters of a Flax Linen Module, write {"params": tree} for it'
     if named_types(where):
         names = ", ".join(kind.__name__ for kind in named_types(where))
         return ValueError(f"{type(model).__name__} holds no dense layer of type {names}.")
