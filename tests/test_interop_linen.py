@@ -402,6 +402,16 @@ def test_layers_whose_weight_another_wrapper_computes_are_refused(norm):
     plain = Normed().init(KEY, DENSE)
     variables = rwf.factorize(Normed(), where=lambda path, _: path != "normed").init(KEY, DENSE)
     assert [path for path, _ in nodes(variables)] == ["params.head.kernel"]
+    with pytest.raises(ValueError, match=r"'params\.normed' is inside an nn\.WeightNorm or nn\.SpectralNorm"):
+        rwf.factorize(plain, key=KEY)
+    head = rwf.factorize(plain, key=KEY, where=lambda path, _: path == "head")
+    assert [path for path, _ in nodes(head)] == ["params.head.kernel"]
+    alone = norm(nn.Dense(3))
+    made = jax.eval_shape(
+        functools.partial(alone.init, **({"update_stats": False} if norm is nn.SpectralNorm else {})), KEY, DENSE
+    )
+    with pytest.raises(ValueError, match=r"'params\.layer_instance' is inside an nn\.WeightNorm"):
+        rwf.factorize(made, key=KEY)
     assert distance(rwf.fold(variables), plain) < 4e-7
 
 

@@ -4,7 +4,7 @@ Nothing here imports Flax: a dictionary that was read from a file works too.
 """
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -56,6 +56,7 @@ def factorize(
     plain = variables.unfreeze() if frozen else variables
     if layers is None:
         chosen = dict(kernel_holders(plain) if where is None else _chosen_holders(plain, where))
+        _refuse_normed(plain, chosen)
         found = {id(holder): layer_at(path, holder, axis) for path, holder in chosen.items()}
     else:
         chosen = {path: functools.reduce(lambda tree, name: tree[name], path.split("."), plain) for path in layers}
@@ -158,6 +159,26 @@ def refuse_box(path: str, kernel: Any) -> None:
             f"The kernel at {path!r} is in a box ({type(kernel).__name__}), whose names do not fit its factors. Take "
             "it out first: flax.linen.meta.unbox(variables), or a Module without nn.with_partitioning."
         )
+
+
+def _refuse_normed(variables: Any, paths: Iterable[str]) -> None:
+    """Refuses layers inside Linen's WeightNorm or SpectralNorm, which keep a `Dense_0/kernel/scale` or `…/u`."""
+    collections = variables.values() if are_variables(variables) else [variables]
+    normed = {path for collection in collections for path in _normed(collection)}
+    for path in paths:
+        if _short(path) in normed:
+            raise ValueError(
+                f"The layer at {path!r} is inside an nn.WeightNorm or nn.SpectralNorm, which computes its kernel "
+                "itself. Take that one out first, or leave this layer out with `where`."
+            )
+
+
+def _normed(tree: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    for name, value in tree.items() if isinstance(tree, Mapping) else ():
+        layer, inside, _ = str(name).partition("/kernel/")
+        if inside:  # the layer is a part of the wrapper, or stands beside it
+            yield from (".".join((*holder, *layer.split("/"))) for holder in (path, path[:-1]))
+        yield from _normed(value, (*path, str(name)))
 
 
 def _stacked(path: str, holder: Mapping[str, Any], layer: Layer, shape: tuple[int, ...]) -> Layer:
