@@ -71,7 +71,7 @@ def test_models_of_others_train_and_fold(kind, name):
 def test_attention_is_factorized_in_all_its_projections():
     model, _ = make("attention")
     factorize(model, seed=0, where=nn.MultiheadAttention)
-    parametrized = [name for name, _ in interop.sites.parametrized_names(model)]
+    parametrized = [f"{path}.{name}" for path, _, name, _ in interop.sites.parametrized(model)]
     weights = ["q_proj_weight", "k_proj_weight", "v_proj_weight", "out_proj.weight"]
     assert parametrized == [f"attention.{name}" for name in weights]
 

@@ -99,11 +99,6 @@ def parametrized(model: nn.Module, *, repeated: bool = False) -> Iterator[tuple[
                 yield path, module, name, chain
 
 
-def parametrized_names(model: nn.Module) -> list[tuple[str, Parametrization]]:
-    """The dotted names of the weights that are parametrized by us, and how."""
-    return [(f"{path}.{name}".lstrip("."), chain[0]) for path, _, name, chain in parametrized(model)]
-
-
 def _is_parametrized(module: nn.Module) -> bool:
     return parametrize.is_parametrized(module)
 
