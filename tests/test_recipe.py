@@ -5,13 +5,26 @@ import json
 import tomllib
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 from rwf.build import member_net
 from rwf.job import Job, job_from_json, job_to_json
 from rwf.parametrize import Factorized
-from rwf.recipe import MLP, Adam, Identity, Recipe
+from rwf.recipe import (
+    LBFGS,
+    MLP,
+    SOAP,
+    Adam,
+    DeepONet,
+    Gaussian,
+    GaussNewton,
+    Identity,
+    Recipe,
+    RestartedAdam,
+    Siren,
+)
 from rwf.registry import find_recipe, recipes, studies
 from rwf.report.names import VARIANTS
 from rwf.spec import Spec, flat, from_json, to_json, with_values
@@ -148,11 +161,39 @@ def test_settings_that_only_make_sense_together_can_be_set_together():
         ({"rwf.trains": "scal"}, "Did you mean 'scale'"),
         ({"rwf.scales": "norms"}, "Did you mean 'norm'"),
         ({"rwf.scales": "norm", "rwf.trains": "log"}, "leave out --rwf.trains log"),
+        ({"optim.lr": -1.0}, "optim.lr must be more than 0; it is -1"),
+        ({"optim.lr": float("nan")}, "optim.lr must be more than 0; it is nan"),
+        ({"optim.lr": float("inf")}, "optim.lr must be more than 0; it is inf"),
+        ({"optim.decay_rate": 0.0}, "optim.decay_rate must be more than 0"),
+        ({"optim.decay_steps": 0}, "optim.decay_steps must be 1 or more"),
+        ({"optim.warmup_steps": -1}, "optim.warmup_steps must be 0 or more"),
+        ({"optim": SOAP, "optim.b1": 1.0}, "optim.b1 must be 0 or more and less than 1"),
+        ({"optim": SOAP, "optim.frequency": 0}, "optim.frequency must be 1 or more"),
+        ({"optim": LBFGS, "optim.lr": -1.0}, "optim.lr must be more than 0"),
+        ({"optim": GaussNewton, "optim.damping": -1.0}, "optim.damping must be 0 or more"),
+        ({"optim": RestartedAdam, "optim.restarts": (3, -1)}, "Each of optim.restarts must be 0 or more; it is -1"),
+        ({"rwf.mean": float("inf")}, "rwf.mean must be a finite number"),
+        ({"rwf.stddev": -0.5}, "rwf.stddev must be 0 or more"),
+        ({"net.width": 0}, "net.width must be 1 or more"),
+        ({"net.depth": -1}, "net.depth must be 0 or more"),
+        ({"net": Siren, "net.depth": 0}, "net.depth must be 1 or more"),
+        ({"net": DeepONet, "net.sensors": (0,)}, "Each of net.sensors must be 1 or more"),
+        ({"encoding": Gaussian, "encoding.frequencies": 0}, "encoding.frequencies must be 1 or more"),
+        ({"first_seed": -1}, "first_seed must be 0 or more"),
+        ({"first_seed": 2**32 - 1}, "seeds are below"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(settings, message):
+    made = {name: value() if isinstance(value, type) else value for name, value in settings.items()}
     with pytest.raises(ValueError, match=message):
-        with_values(SMALL, settings)
+        with_values(SMALL, made)
+
+
+def test_a_setting_that_is_traced_is_not_looked_at():
+    """Rates and scales may be members of one program: a spec is made of them inside it."""
+    paths = ("optim.lr", "rwf.mean", "rwf.stddev")
+    rates = jax.jit(lambda x: with_values(SMALL, dict.fromkeys(paths, x)).optim.lr)
+    assert float(rates(-1.0)) == -1.0
 
 
 def test_members_are_the_product_of_all_axes_with_seeds_fastest():

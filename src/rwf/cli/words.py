@@ -55,7 +55,7 @@ def parametrizations(names: Sequence[str]) -> list[Parametrization]:
 
 def grid(recipe: Recipe, settings: Sequence[str]) -> dict[str, tuple[float, ...]]:
     """Reads `rwf.mean=0,1,2` into numbers, for settings of the recipe that are numbers."""
-    from rwf.spec import flat
+    from rwf.spec import flat, with_values
 
     numeric = [path for path, value in flat(recipe).items() if isinstance(value, float)]
     numeric = [path for path in numeric if not path.startswith("task.")]  # data is made before, on the host
@@ -67,4 +67,6 @@ def grid(recipe: Recipe, settings: Sequence[str]) -> dict[str, tuple[float, ...]
             grid[path] = tuple(float(value) for value in values.split(","))
         except ValueError:
             raise ValueError(f"--grid takes settings such as {path}=0.5,1,2; this is {setting!r}.") from None
+        for value in grid[path]:
+            with_values(recipe, {path: value})  # refuses what the setting cannot be
     return grid

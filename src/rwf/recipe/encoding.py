@@ -4,6 +4,7 @@ import abc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rwf.recipe.checks import check
 from rwf.spec import Spec
 
 if TYPE_CHECKING:
@@ -36,10 +37,21 @@ class Positional(EncodingSpec):
     scale: float = 6.0
     frequencies: int = 256
 
+    def __post_init__(self) -> None:
+        check("a finite number", encoding__scale=self.scale)
+        check("1 or more", encoding__frequencies=self.frequencies)
+
     def build(self, inputs: int, *, key: Any) -> "Encoding":
+        return self._build(inputs, from_zero=False)
+
+    def _build(self, inputs: int, *, from_zero: bool) -> "Encoding":
         from rwf import encode
 
-        return encode.Positional(inputs, self.frequencies // inputs, self.scale)
+        if self.frequencies < inputs:
+            raise ValueError(
+                f"encoding.frequencies is {self.frequencies}, shared among {inputs} axes: give {inputs} or more."
+            )
+        return encode.Positional(inputs, self.frequencies // inputs, self.scale, from_zero=from_zero)
 
 
 @dataclass(frozen=True)
@@ -47,9 +59,7 @@ class PositionalFromZero(Positional):
     """The frequencies of Tancik's code: they begin at 0, not at 1 as in the paper's formula, and lie closer there."""
 
     def build(self, inputs: int, *, key: Any) -> "Encoding":
-        from rwf import encode
-
-        return encode.Positional(inputs, self.frequencies // inputs, self.scale, from_zero=True)
+        return self._build(inputs, from_zero=True)
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,10 @@ class Gaussian(EncodingSpec):
 
     scale: float = 10.0
     frequencies: int = 256
+
+    def __post_init__(self) -> None:
+        check("a finite number", encoding__scale=self.scale)
+        check("1 or more", encoding__frequencies=self.frequencies)
 
     def build(self, inputs: int, *, key: Any) -> "Encoding":
         from rwf import encode
@@ -86,6 +100,9 @@ class Affine(EncodingSpec):
     of: EncodingSpec = Identity()
     factor: float = 1.0
     offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        check("a finite number", encoding__factor=self.factor, encoding__offset=self.offset)
 
     def build(self, inputs: int, *, key: Any) -> "Encoding":
         from rwf import encode

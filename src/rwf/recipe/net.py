@@ -2,9 +2,10 @@
 
 import abc
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rwf.errors import choose
+from rwf.recipe.checks import check, check_each
 from rwf.spec import Spec
 
 if TYPE_CHECKING:
@@ -15,8 +16,14 @@ if TYPE_CHECKING:
 class NetSpec(Spec, abc.ABC):
     """Which network. `depth` counts hidden layers; an output layer follows them."""
 
+    least_depth: ClassVar[int] = 0
+
     depth: int = 3
     width: int = 128
+
+    def __post_init__(self) -> None:
+        check("1 or more" if self.least_depth else "0 or more", net__depth=self.depth)
+        check("1 or more", net__width=self.width)
 
     @abc.abstractmethod
     def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
@@ -40,6 +47,8 @@ class MLP(NetSpec):
 class ModifiedMLP(NetSpec):
     """The modified MLP: two encoders, mixed into every hidden layer."""
 
+    least_depth: ClassVar[int] = 1
+
     activation: str = "tanh"
 
     def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
@@ -53,7 +62,13 @@ class ModifiedMLP(NetSpec):
 class Siren(NetSpec):
     """Sine activations, with their own initialization."""
 
+    least_depth: ClassVar[int] = 1
+
     omega: float = 30.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("more than 0", net__omega=self.omega)
 
     def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
         from rwf import nets
@@ -72,7 +87,9 @@ class DeepONet(NetSpec):
     parametrized_convolutions: bool = False  # whether RWF, WN and AA act on the convolutions too
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         choose(self.branch, ("mlp", "cnn"), "branch")
+        check_each("1 or more", net__sensors=self.sensors, net__channels=self.channels)
 
     def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
         from rwf import nets
@@ -95,8 +112,14 @@ class DeepONet(NetSpec):
 class ModifiedDeepONet(NetSpec):
     """The modified DeepONet: encoders of function and point, mixed into every hidden layer of both nets."""
 
+    least_depth: ClassVar[int] = 1
+
     activation: str = "tanh"
     sensors: tuple[int, ...] = (101,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_each("1 or more", net__sensors=self.sensors)
 
     def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
         from rwf import nets
@@ -112,8 +135,14 @@ class ModifiedDeepONet(NetSpec):
 class Classifier(NetSpec):
     """Convolutions that each halve a square picture, `depth` of them, then a dense layer; no coordinate network."""
 
+    least_depth: ClassVar[int] = 1
+
     activation: str = "relu"
     channels: int = 16  # of the first convolution; each further one has twice as many
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("1 or more", net__channels=self.channels)
 
     def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
         from rwf import nets
@@ -131,6 +160,10 @@ class Transformer(NetSpec):
 
     activation: str = "relu"
     heads: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("1 or more", net__heads=self.heads)
 
     def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
         from rwf import nets

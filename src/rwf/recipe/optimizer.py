@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rwf.errors import choose
+from rwf.recipe.checks import check, check_each
 from rwf.spec import Spec
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ class OptimizerSpec(Spec, abc.ABC):
     decay_rate: float = 1.0
     decay_steps: int = 1  # it falls by decay_rate in so many steps
     warmup_steps: int = 0
+
+    def __post_init__(self) -> None:
+        check("more than 0", optim__lr=self.lr, optim__decay_rate=self.decay_rate)
+        check("1 or more", optim__decay_steps=self.decay_steps)
+        check("0 or more", optim__warmup_steps=self.warmup_steps)
 
     def schedule(self) -> "optax.Schedule":
         """The learning rate as a function of the step; `lr` may be a traced array."""
@@ -60,6 +66,10 @@ class RestartedAdam(OptimizerSpec):
 
     restarts: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_each("0 or more", optim__restarts=self.restarts)
+
     def build(self) -> "optax.GradientTransformation":
         import optax
 
@@ -74,6 +84,12 @@ class SOAP(OptimizerSpec):
     b2: float = 0.95
     frequency: int = 10  # steps between two refreshes of the eigenbasis
     restarts: tuple[int, ...] = ()  # steps at which it starts anew, its rate included
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("0 or more and less than 1", optim__b1=self.b1, optim__b2=self.b2)
+        check("1 or more", optim__frequency=self.frequency)
+        check_each("0 or more", optim__restarts=self.restarts)
 
     def build(self) -> "optax.GradientTransformation":
         from rwf.optimize import soap
@@ -92,11 +108,9 @@ class LBFGS(OptimizerSpec):
     line_steps: int = 20  # values that a line search may try; 0 for none, then lr is the step
 
     def __post_init__(self) -> None:
-        if self.hold < 1 or self.memory < 1 or self.line_steps < 0:
-            raise ValueError(
-                f"optim.hold and optim.memory must be 1 or more, and optim.line_steps 0 or more; "
-                f"they are {self.hold}, {self.memory} and {self.line_steps}."
-            )
+        super().__post_init__()
+        check("1 or more", optim__hold=self.hold, optim__memory=self.memory)
+        check("0 or more", optim__line_steps=self.line_steps)
 
     def build(self) -> "optax.GradientTransformation":
         import optax
@@ -121,8 +135,9 @@ class GaussNewton(OptimizerSpec):
     hold: int = 1  # steps that one batch is held for
 
     def __post_init__(self) -> None:
-        if self.hold < 1 or self.tries < 1:
-            raise ValueError(f"optim.hold and optim.tries must be 1 or more; they are {self.hold} and {self.tries}.")
+        super().__post_init__()
+        check("0 or more", optim__damping=self.damping)
+        check("1 or more", optim__tries=self.tries, optim__hold=self.hold)
 
     def build(self) -> "optax.GradientTransformation":
         from rwf.optimize import gauss_newton

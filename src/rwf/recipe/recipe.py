@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rwf.errors import choose
 from rwf.precision import PRECISIONS
+from rwf.recipe.checks import check
 from rwf.recipe.encoding import EncodingSpec, Identity
 from rwf.recipe.net import NetSpec
 from rwf.recipe.optimizer import Adam, OptimizerSpec, exchanged
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 Parametrization = Literal["plain", "aa", "wn", "rwf"]
 PARAMETRIZATIONS: tuple[Parametrization, ...] = ("plain", "aa", "wn", "rwf")
+
+_SEEDS = 2**32
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Factorization(Spec):
     scales: str = "random"  # or "norm": the norm of each unit's weights, and nothing is drawn
 
     def __post_init__(self) -> None:
+        check("a finite number", rwf__mean=self.mean)
+        check("0 or more", rwf__stddev=self.stddev)
         choose(self.trains, ("scale", "log", "nothing"), "setting of rwf.trains")
         choose(self.scales, ("random", "norm"), "setting of rwf.scales")
         if self.scales == "norm" and self.trains != "scale":
@@ -84,10 +89,10 @@ class Recipe(Spec):
 
     def __post_init__(self) -> None:
         choose(self.precision, PRECISIONS, "precision")
-        for name in ("steps", "log_every", "seeds", "together"):
-            value = getattr(self, name)
-            if value < 1:
-                raise ValueError(f"{name} must be 1 or more; it is {value}.")
+        check("1 or more", **{name: getattr(self, name) for name in ("steps", "log_every", "seeds", "together")})
+        check("0 or more", first_seed=self.first_seed)
+        if self.first_seed + self.seeds > _SEEDS:
+            raise ValueError(f"The last seed is {self.first_seed + self.seeds - 1}; seeds are below {_SEEDS}.")
         if not self.signals or len(set(self.signals)) < len(self.signals) or min(self.signals) < 0:
             raise ValueError(f"signals are one or more different numbers from 0 on; they are {self.signals}.")
         if self.steps % self.log_every:
