@@ -300,6 +300,58 @@ def test_a_complete_run_of_other_data_is_not_taken_for_this_one(tmp_path):
         run_job(job, tmp_path, progress=QUIET)
 
 
+def _cut(folder):
+    path = folder / "metrics.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+
+
+def _edit(folder):
+    path = folder / "recipe.json"
+    path.write_text(path.read_text().replace('"width": 8', '"width": 9'))
+
+
+DAMAGE = {
+    "cut": (_cut, r"metrics.jsonl is cut short: it ends at step 30 of 40\. Repeat this run with --fresh, or delete"),
+    "no metrics": (lambda folder: (folder / "metrics.jsonl").unlink(), "metrics.jsonl is cut short"),
+    "no recipe": (lambda folder: (folder / "recipe.json").unlink(), "recipe.json is missing. Repeat this run with"),
+    "bad summary": (lambda folder: (folder / "summary.json").write_text("{a"), "summary.json cannot be read"),
+    "other summary": (lambda folder: (folder / "summary.json").write_text("[1]"), "summary.json has no steps"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_run_is_not_taken_for_complete(tmp_path, damage):
+    job = small_job("plain")
+    folder = run_job(job, tmp_path / "a", progress=QUIET)
+    harm, message = DAMAGE[damage]
+    harm(folder)
+    for read in (lambda: run_job(job, tmp_path / "a", progress=QUIET), lambda: record.find_runs([tmp_path / "a"])):
+        with pytest.raises(record.DamagedRunError, match=message):
+            read()
+    whole = run_job(job, tmp_path / "b", progress=QUIET)
+    notes = []
+    assert [run.folder for run in record.find_runs([tmp_path], notes.append)] == [whole]
+    assert len(notes) == 1
+    assert str(folder) in notes[0]
+    run_job(job, tmp_path / "a", progress=QUIET, fresh=True)
+    assert_same_result(folder, whole)
+    assert [line["step"] for line in record.read_metrics(folder)] == [10, 20, 30, 40]
+
+
+def test_a_recipe_that_was_edited_is_not_taken_for_the_one_that_was_run(tmp_path):
+    job = small_job("plain")
+    folder = run_job(job, tmp_path, progress=QUIET)
+    assert record.is_as_written(record.read_run(folder))
+    _edit(folder)
+    with pytest.raises(record.DamagedRunError, match=r"recipe.json was changed: .* --fresh"):
+        run_job(job, tmp_path, progress=QUIET)
+    notes = []
+    assert len(record.find_runs([tmp_path], notes.append)) == 1  # another version's hashes may differ: said, not lost
+    assert "recipe.json does not hash to what it records" in notes[0]
+    run_job(job, tmp_path, progress=QUIET, fresh=True)
+    assert record.is_as_written(record.read_run(folder))
+
+
 def test_a_member_that_a_run_does_not_have_is_refused(tmp_path):
     run = record.read_run(run_job(small_job("plain"), tmp_path, progress=QUIET))
     for member in (-1, len(run.info["members"]["seed"])):

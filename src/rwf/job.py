@@ -2,12 +2,12 @@
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from rwf.recipe import OPTIMIZERS, Parametrization, Recipe, with_optimizer
-from rwf.spec import Spec, digest, flat, from_json, to_json, with_values
+from rwf.spec import Spec, digest, flat, from_json, kinds, to_json, with_values
 
 # Settings that may differ from the registered recipe without making a run something else than the full recipe:
 # how many seeds there are, how often they are looked at, and precisions that are float32's equal. Other signals are
@@ -70,12 +70,9 @@ class Job(Spec):
     @property
     def experiment(self) -> str:
         """A hash of all that decides a result, seeds aside: runs that share it are parts of one row."""
-        recipe = to_json(self.recipe)
-        for name in self.recipe.task.memory_only:
-            recipe["task"].pop(name)
-        for name in _FREE | {"name", "signals"} | (set() if self.parametrization == "rwf" else {"rwf"}):
-            recipe.pop(name)
-        return digest([recipe, self.parametrization, self.tuned, self.purpose])
+        return _experiment(
+            to_json(self.recipe), self.recipe.task.memory_only, self.parametrization, self.tuned, self.purpose
+        )
 
     @property
     def hash(self) -> str:
@@ -169,6 +166,30 @@ def job_to_json(job: Job) -> dict[str, Any]:
         "recipe": to_json(job.recipe),
         "base": to_json(job.base),
     }
+
+
+def experiment_in(data: Mapping[str, Any]) -> str | None:
+    """The hash of the experiment that `job_to_json` wrote, computed again; None of a task that is not known here."""
+    task = kinds().get(data["recipe"]["task"]["kind"])
+    if task is None:
+        return None
+    memory_only = getattr(task, "memory_only", ())
+    return _experiment(data["recipe"], memory_only, data["parametrization"], data["tuned"], data["purpose"])
+
+
+def hash_in(data: Mapping[str, Any]) -> str:
+    """The hash of the job that `job_to_json` wrote, computed again from the experiment that is written beside it."""
+    return digest([data["experiment"], data["members"], data["recipe"]["log_every"]])
+
+
+def _experiment(
+    recipe: Mapping[str, Any], memory_only: Iterable[str], parametrization: str, tuned: bool, purpose: str
+) -> str:
+    """From a recipe as JSON: what does not decide a result is left out."""
+    skipped = _FREE | {"name", "signals"} | (set() if parametrization == "rwf" else {"rwf"})
+    decides = {name: value for name, value in recipe.items() if name not in skipped}
+    decides["task"] = {name: value for name, value in recipe["task"].items() if name not in memory_only}
+    return digest([decides, parametrization, tuned, purpose])
 
 
 def job_from_json(data: Mapping[str, Any]) -> Job:

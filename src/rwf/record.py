@@ -13,7 +13,7 @@ import functools
 import json
 import math
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +24,9 @@ import numpy as np
 from jaxtyping import Float
 
 from rwf import build
-from rwf.job import Job, job_from_json, job_to_json
+from rwf.job import Job, experiment_in, hash_in, job_from_json, job_to_json
 from rwf.recipe import TaskSpec
+from rwf.spec import kinds
 from rwf.tensors import DamagedFileError, from_named, read_tensors, to_named, write_atomically, write_tensors
 
 
@@ -54,7 +55,8 @@ def truncate_metrics(folder: Path, step: int) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Throws away what an unfinished run has written."""
+    """Throws away what a run has written, so that it can start anew."""
+    (folder / "summary.json").unlink(missing_ok=True)  # first: without it nobody takes the rest for complete
     (folder / "metrics.jsonl").unlink(missing_ok=True)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
@@ -158,25 +160,66 @@ class Run:
         return self.job.recipe.task.build(self.info["members"]["signal"][member])
 
 
+class DamagedRunError(ValueError):
+    """A run folder does not hold what was written to it, or not all of it."""
+
+
+def damaged(path: Path, how: str) -> DamagedRunError:
+    """The error about a file of a run folder."""
+    return DamagedRunError(f"{path} {how}. Repeat this run with --fresh, or delete {path.parent}.")
+
+
 def read_run(folder: Path) -> Run:
-    """Reads a complete run folder."""
-    try:
-        parts = [json.loads((folder / f"{n}.json").read_text()) for n in ("recipe", "environment", "summary")]
-    except FileNotFoundError as error:
-        missing = Path(error.filename).name
-        raise FileNotFoundError(f"{folder} is no complete run folder: it has no {missing}.") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"A file of {folder} is damaged: {error}.") from None
-    return Run(folder, *parts)
+    """Reads a complete run folder, and refuses one that is damaged."""
+    if not is_complete(folder):
+        raise FileNotFoundError(f"{folder} is no complete run folder: it has no summary.json.")
+    info = _read_json(folder / "recipe.json", ("hash", "experiment", "members", "recipe", "parametrization", "purpose"))
+    environment = _read_json(folder / "environment.json", ())
+    summary = _read_json(folder / "summary.json", ("steps", "final", "diverged"))
+    lines = read_metrics(folder)
+    reached = lines[-1]["step"] if lines else 0
+    if reached != summary["steps"]:
+        told = f"is cut short: it ends at step {reached:,} of {summary['steps']:,}"
+        raise damaged(folder / "metrics.jsonl", told)
+    return Run(folder, info, environment, summary)
 
 
-def find_runs(paths: Iterable[Path]) -> list[Run]:
-    """All complete runs in some folders and below them, in the order of their names."""
+def find_runs(paths: Iterable[Path], note: Callable[[str], None] | None = None) -> list[Run]:
+    """All complete runs in some folders and below them, in the order of their names.
+
+    A damaged one is an error; where a `note` is given, it is told of it, and the others are returned.
+    """
     found = {}
     for path in paths:
         for summary in sorted(path.rglob("summary.json")):
-            found[summary.parent.resolve()] = read_run(summary.parent)
+            try:
+                run = read_run(summary.parent)
+            except DamagedRunError as error:
+                if note is None:
+                    raise
+                note(f"left out: {error}")
+                continue
+            found[summary.parent.resolve()] = run
+            if note is not None and not is_as_written(run):
+                note(
+                    f"{run.folder / 'recipe.json'} does not hash to what it records: it was changed, or another "
+                    "version of rwf wrote it. If it was changed, repeat this run with --fresh, or delete the folder."
+                )
     return list(found.values())
+
+
+def is_as_written(run: Run) -> bool:
+    """Whether the job of a run folder still is the one whose hash it records."""
+    from rwf.registry import recipes
+
+    info = run.info
+    try:
+        if info["recipe"]["task"]["kind"] not in kinds():
+            recipes()  # imports our tasks
+        experiment = experiment_in(info) or info["experiment"]
+        return hash_in(info) == info["hash"] and experiment == info["experiment"]
+    except (KeyError, TypeError, AttributeError):
+        return False
 
 
 def only_run(folder: Path) -> Run:
@@ -186,6 +229,20 @@ def only_run(folder: Path) -> Run:
         named = "".join(f"\n  {run.folder}" for run in runs)
         raise ValueError(f"{folder} holds {len(runs)} complete runs. Name the folder of one.{named}")
     return runs[0]
+
+
+def _read_json(path: Path, names: Iterable[str]) -> dict[str, Any]:
+    """What a file of a run folder holds, which is a dictionary with these names at least."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise damaged(path, "is missing") from None
+    except ValueError as error:  # no JSON, or no text
+        raise damaged(path, f"cannot be read ({error})") from None
+    missing = [name for name in names if name not in found] if isinstance(found, dict) else names
+    if missing or not isinstance(found, dict):
+        raise damaged(path, f"has no {', '.join(missing)}" if missing else "does not hold what was written")
+    return found
 
 
 def _checkpoints(folder: Path) -> list[Path]:

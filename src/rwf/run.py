@@ -43,14 +43,13 @@ def run_job(
 ) -> Path:
     """Trains a job and writes its run folder below `root`; a folder that is complete is left as it is.
 
-    **Arguments:** `resume` continues an unfinished run from its last checkpoint, `fresh` throws it away;
+    **Arguments:** `resume` continues an unfinished run from its last checkpoint, `fresh` throws it away, and a
+    complete one whose files are damaged;
     `tuning` is recorded beside the result: how the learning rate was found; past `deadline`, a time of
     `time.monotonic()`, the run is saved and left.
     """
     folder = root / job.folder
-    if record.is_complete(folder):
-        record.read_run(folder).check_data(job.recipe.task)
-        progress.note(f"{job.title}: done before, in {folder}")
+    if _is_done(folder, job, progress, fresh=fresh):
         return folder
     if time.monotonic() > deadline:
         raise InterruptedRunError(f"{job.title}: not begun, the time is over")
@@ -70,6 +69,24 @@ def run_job(
     for note in divergences(job, summary):
         progress.note(note)
     return folder
+
+
+def _is_done(folder: Path, job: Job, progress: Progress, *, fresh: bool) -> bool:
+    """Whether a folder holds this job, complete; one that is damaged is refused, or to be made anew."""
+    if not record.is_complete(folder):
+        return False
+    try:
+        run = record.read_run(folder)
+        if run.info["hash"] != job.hash or not record.is_as_written(run):
+            raise record.damaged(folder / "recipe.json", "was changed: it does not hash to what it records")
+    except record.DamagedRunError as error:
+        if not fresh:
+            raise
+        progress.note(f"{job.title}: starts anew. {error}")
+        return False
+    run.check_data(job.recipe.task)
+    progress.note(f"{job.title}: done before, in {folder}")
+    return True
 
 
 def data_hash(job: Job, task: Any, shared: bool) -> str:
@@ -100,10 +117,8 @@ def _open(folder: Path, job: Job, data: str, progress: Progress, *, resume: bool
         raise UnfinishedRunError(
             f"{folder} holds an unfinished run of this job. Add --resume to continue it, or --fresh to start anew."
         )
-    if started and fresh:
-        record.clear(folder)
     state = train.start(job)
-    if started and resume:
+    if started and not fresh:
         saved, refused = record.read_checkpoint(folder, state, job, data)
         for reason in refused:
             progress.note(reason)
@@ -113,7 +128,7 @@ def _open(folder: Path, job: Job, data: str, progress: Progress, *, resume: bool
             progress.note(f"{job.title}: continues at step {step:,}")
             return saved
         progress.note(f"{job.title}: no checkpoint to continue from, starts anew")
-        record.clear(folder)
+    record.clear(folder)
     where = environment(job.recipe.precision) | {"data": job.recipe.task.describe(), "data_hash": data}
     record.write_job(folder, job, where)
     return state

@@ -16,6 +16,10 @@ from safetensors.numpy import save
 class DamagedFileError(ValueError):
     """A file of tensors is torn, or does not hold what it was written with."""
 
+    def __init__(self, path: Path, how: str) -> None:
+        super().__init__(f"{path} {how}.")
+        self.path = path
+
 
 def names_of(tree: Any) -> list[str]:
     """The dotted paths of a tree's leaves, such as `layers.0.weight.direction`."""
@@ -65,10 +69,10 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
             metadata = dict(file.metadata() or {})
             named = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
-        raise DamagedFileError(f"{path} cannot be read: {error}.") from None
+        raise DamagedFileError(path, f"cannot be read: {error}") from None
     seal = metadata.pop("seal", None)
     if seal != _seal(named, metadata):
-        raise DamagedFileError(f"{path} does not hold what was written: its digest does not match.")
+        raise DamagedFileError(path, "does not hold what was written: its digest does not match")
     return named, metadata
 
 

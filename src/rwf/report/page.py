@@ -7,8 +7,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from rwf.report.drawn import Note, drawings
 from rwf.report.extras import need
-from rwf.report.figures import figures_for, png
+from rwf.report.figures import png
 from rwf.report.layout import layouts, notes
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.provenance import provenance
@@ -20,8 +21,11 @@ from rwf.report.versus import tabulated
 from rwf.tensors import write_atomically
 
 
-def write_page(records: Sequence[Record], path: Path, *, theory: bool = True) -> Path:
-    """Writes the page; `theory` adds the checks of the theorems beside 1D regression, some ten seconds."""
+def write_page(records: Sequence[Record], path: Path, *, theory: bool = True, note: Note | None = None) -> Path:
+    """Writes the page; `theory` adds the checks of the theorems beside 1D regression, some ten seconds.
+
+    Damaged weights are an error; where a `note` is given, it is told of them, and their figures are left out.
+    """
     if not records:
         raise ValueError("There is nothing to report: no complete run was found. `rwf run regression-1d` makes some.")
     jinja2 = need("jinja2", "Writing a report")
@@ -33,13 +37,13 @@ def write_page(records: Sequence[Record], path: Path, *, theory: bool = True) ->
         title=f"rwf: {', '.join(cases)}",
         quick=any(record.quick for record in records),
         parametrizations=PARAMETRIZATIONS,
-        cases=[_case(case, records, theory=theory) for case in cases],
+        cases=[_case(case, records, theory=theory, note=note) for case in cases],
     )
     write_atomically(path, html)
     return path
 
 
-def _case(case: str, records: Sequence[Record], *, theory: bool) -> dict[str, Any]:
+def _case(case: str, records: Sequence[Record], *, theory: bool, note: Note | None) -> dict[str, Any]:
     """All that the template shows of one case."""
     mine = [record for record in records if record.case == case]
     tuned = tunings(mine)
@@ -51,7 +55,7 @@ def _case(case: str, records: Sequence[Record], *, theory: bool) -> dict[str, An
         "versus": tabulated(mine),
         "figures": [
             {"title": d.title, "caption": d.caption, "png": base64.b64encode(png(d.figure)).decode()}
-            for d in figures_for(case, records)
+            for d in drawings(case, records, note)
         ],
         "notes": notes(mine),
         "tunings": tuned,

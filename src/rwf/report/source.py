@@ -1,6 +1,6 @@
 """From paths to records: run folders and results files alike, put together and chosen among."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from rwf.record import Run, find_runs
@@ -12,10 +12,11 @@ from rwf.spec import kinds
 Source = Path | str | Run | Record
 
 
-def load(sources: Iterable[Source]) -> list[Record]:
+def load(sources: Iterable[Source], note: Callable[[str], None] | None = None) -> list[Record]:
     """The records of run folders, results files, folders of either, and runs; records stay what they are.
 
-    Runs of one experiment become one record; where several compete for a line of a table, one is chosen.
+    Runs of one experiment become one record; where several compete for a line of a table, one is chosen. A damaged
+    run folder is an error; where a `note` is given, it is told of it, and the others are loaded.
     """
     found: list[Record] = []
     for source in sources:
@@ -31,7 +32,7 @@ def load(sources: Iterable[Source]) -> list[Record]:
         files = sorted(p for p in path.glob("*.json") if is_results(p)) if path.is_dir() else [path]
         found += [record for file in files for record in read_results(file)]
         if path.is_dir():
-            found += [record for run in find_runs([path]) for record in _of_run(run)]
+            found += [record for run in find_runs([path], note) for record in _of_run(run)]
     return choose(merge(found))
 
 
