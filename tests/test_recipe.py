@@ -156,7 +156,9 @@ def test_settings_that_only_make_sense_together_can_be_set_together():
     ("settings", "message"),
     [
         ({"steps": 0}, "steps must be 1 or more"),
-        ({"steps": 45}, "does not divide 45"),
+        ({"steps": 45}, "does not divide 45 steps. Use --steps 40, or --log-every 9."),
+        ({"steps": 45, "log_every": 333}, "does not divide 45 steps. Use --log-every 45."),
+        ({"rwf.trains": "foo"}, "rwf.trains cannot be 'foo'. Choose from: scale, log, nothing."),
         ({"precision": "tf23"}, "Did you mean 'tf32'"),
         ({"rwf.trains": "scal"}, "Did you mean 'scale'"),
         ({"rwf.scales": "norms"}, "Did you mean 'norm'"),

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from rwf.errors import choose
+from rwf.errors import choose_setting
 from rwf.norms import is_norm, is_norm_name
 from rwf.parametrize.factorized import Factorized, LogFactorized
 from rwf.parametrize.frozen import Frozen
@@ -49,7 +49,7 @@ def mask(params: Any) -> Any:
 
 def penalty(model: Any, on: Literal["weight", "direction"] = "weight") -> Float[Array, ""]:
     """Half the sum of squares of all weights, or of their directions; scales are constants in its gradient."""
-    choose(on, ("weight", "direction"), "what the penalty is on")
+    choose_setting("on", on, ("weight", "direction"))
 
     def square(path: Any, leaf: Any, owner: Any) -> Any:
         node = leaf.as_node() if hasattr(type(leaf), "as_node") else leaf  # a kernel of Flax NNX

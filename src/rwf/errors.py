@@ -7,14 +7,17 @@ from typing import TypeVar
 Choice = TypeVar("Choice", bound=str)
 
 
-def nearest(name: str, choices: Iterable[str]) -> str:
-    """A hint such as ``Did you mean 'rwf'?``, or an empty string.
+def nearest(name: str, choices: Iterable[str], most: int = 1) -> str:
+    """A hint such as ``Did you mean 'rwf'?``, of so many names at most, or an empty string.
 
     >>> nearest("rfw", ["plain", "rwf"])
     " Did you mean 'rwf'?"
     """
-    close = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.5)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    close = [repr(found) for found in difflib.get_close_matches(name, list(choices), n=most, cutoff=0.5)]
+    if not close:
+        return ""
+    *others, last = close
+    return f" Did you mean {', '.join(others)} or {last}?" if others else f" Did you mean {last}?"
 
 
 def choose(name: Choice, choices: Iterable[str], what: str) -> Choice:
@@ -24,6 +27,14 @@ def choose(name: Choice, choices: Iterable[str], what: str) -> Choice:
         return name
     listed = ", ".join(options)
     raise ValueError(f"No {what} is called {name!r}.{nearest(str(name), options)} Choose from: {listed}.")
+
+
+def choose_setting(setting: str, value: str, choices: Iterable[str]) -> None:
+    """Refuses a value that a setting does not have; the error names the nearest one."""
+    options = list(choices)
+    if value not in options:
+        listed = ", ".join(options)
+        raise ValueError(f"{setting} cannot be {value!r}.{nearest(str(value), options)} Choose from: {listed}.")
 
 
 def check_positive(settings: Mapping[str, int | float]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 import jax
 import jax.numpy as jnp
 
-from rwf.errors import choose
+from rwf.errors import choose_setting
 from rwf.parametrize.checks import is_false
 from rwf.parametrize.frozen import Frozen, constant
 from rwf.parametrize.node import Node, register
@@ -58,7 +58,7 @@ def random_factorization(
     **Arguments:** `mean` and `stddev` of log s; `trains` says what is trained beside V: the `scale`, its
     `log`, or `nothing` (the scales stay at their initial values).
     """
-    choose(trains, ("scale", "log", "nothing"), "what RWF trains")
+    choose_setting("trains", trains, ("scale", "log", "nothing"))
     for name, value in (("mean", mean), ("stddev", stddev)):
         if jnp.ndim(value) > 0:
             raise ValueError(

@@ -4,9 +4,11 @@
 
 import abc
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from rwf.errors import choose
+from tyro.conf import Suppress, arg
+
+from rwf.errors import choose, choose_setting
 from rwf.precision import PRECISIONS
 from rwf.recipe.checks import check
 from rwf.recipe.encoding import EncodingSpec, Identity
@@ -32,14 +34,14 @@ class Factorization(Spec):
     mean: float = 1.0  # of log s
     stddev: float = 0.1  # of log s
     trains: str = "scale"  # beside V: the scale (the paper's listing), its log (its prose), or nothing
-    last: bool = True  # whether the output layer is factorized too
+    last: Annotated[bool, arg(help="leave the output layer as it is", help_behavior_hint="")] = True
     scales: str = "random"  # or "norm": the norm of each unit's weights, and nothing is drawn
 
     def __post_init__(self) -> None:
         check("a finite number", rwf__mean=self.mean)
         check("0 or more", rwf__stddev=self.stddev)
-        choose(self.trains, ("scale", "log", "nothing"), "setting of rwf.trains")
-        choose(self.scales, ("random", "norm"), "setting of rwf.scales")
+        choose_setting("rwf.trains", self.trains, ("scale", "log", "nothing"))
+        choose_setting("rwf.scales", self.scales, ("random", "norm"))
         if self.scales == "norm" and self.trains != "scale":
             raise ValueError(f"With --rwf.scales norm the scales are trained; leave out --rwf.trains {self.trains}.")
 
@@ -67,11 +69,11 @@ class TaskSpec(Spec, abc.ABC):
 class Recipe(Spec):
     """All that decides a result, the parametrization aside."""
 
-    name: str
-    case: str
+    name: Suppress[str]  # these two and the variant say which recipe it is: no settings
+    case: Suppress[str]
     task: TaskSpec
     net: NetSpec
-    variant: str = "none"
+    variant: Suppress[str] = "none"
     encoding: EncodingSpec = Identity()
     optim: OptimizerSpec = Adam()
     rwf: Factorization = Factorization()
@@ -96,10 +98,12 @@ class Recipe(Spec):
         if not self.signals or len(set(self.signals)) < len(self.signals) or min(self.signals) < 0:
             raise ValueError(f"signals are one or more different numbers from 0 on; they are {self.signals}.")
         if self.steps % self.log_every:
-            steps = max(1, round(self.steps / self.log_every)) * self.log_every
+            steps = round(self.steps / self.log_every) * self.log_every
+            every = max(n for n in range(1, min(self.steps, self.log_every) + 1) if self.steps % n == 0)
+            longer = f"--steps {steps}, or " if self.steps > self.log_every else ""
             raise ValueError(
                 f"Metrics are logged every {self.log_every} steps, which does not divide {self.steps} steps. "
-                f"Use --steps {steps}, or a --log-every that divides."
+                f"Use {longer}--log-every {every}."
             )
 
 
