@@ -48,6 +48,46 @@ def test_list_names_every_recipe(capsys, monkeypatch):
     assert "regression-1d" in capsys.readouterr().out
 
 
+def test_list_is_whole_where_the_folder_of_data_is_none(capsys, monkeypatch):
+    monkeypatch.setenv("RWF_DATA", "")
+    main(["list"])
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    monkeypatch.setenv("RWF_DATA", "/nowhere")
+    assert main(["list"]) == 0
+    told = capsys.readouterr()
+    assert [line.split()[0] for line in told.out.splitlines()] == names
+    assert told.err.count("\n") == 1
+    assert "which is no folder" in told.err
+
+
+@pytest.mark.parametrize("verb", ["run", "reproduce"])
+def test_help_without_a_name_tells_the_usual_options(verb, capsys):
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    told = capsys.readouterr().out
+    for option in ("--quick", "--seeds", "--out", "--resume", "--minutes"):
+        assert option in told
+    assert f"`rwf {verb} {'RECIPE' if verb == 'run' else 'CASE'} --help`" in told
+
+
+def test_help_says_what_a_flag_does_and_not_what_a_recipe_is_called(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "regression-1d", "--help"])
+    told = capsys.readouterr().out
+    assert "--no-report write no HTML report at the end" in " ".join(told.split())
+    assert "--rwf.no-last leave the output layer as it is" in " ".join(told.split())
+    assert not any(option in told for option in ("--name", "--case", "--variant"))
+
+
+def test_one_damaged_folder_does_not_stop_the_report(runs, capsys):
+    folder = next(runs.glob("**/*-plain-*/summary.json")).parent
+    (folder / "summary.json").write_text("{a")
+    assert main(["report", str(runs), "--json"]) == 0
+    told = capsys.readouterr()
+    assert {row["parametrization"] for row in json.loads(told.out)} == {"rwf"}
+    assert f"left out: {folder / 'summary.json'} cannot be read" in told.err
+
+
 def test_show_prints_every_setting_and_what_quick_changes(capsys):
     assert main(["show", "regression-1d"]) == 0
     text = capsys.readouterr().out
@@ -81,6 +121,31 @@ def test_every_verb_tells_its_usage(verb, capsys):
         (["run", "regression-1d", "--grid", "optim.lr=0.1,-1"], "optim.lr must be more than 0; it is -1"),
         (["run", "regression-1d", "--grid", "optim.lr=nan"], "optim.lr must be more than 0; it is nan"),
         (["run", "regression-1d", "--optim.lr", "-1"], "optim.lr must be more than 0"),
+        (["run", "regression-1d", "--grid", "net.width=16,32"], "with --net.width"),
+        (["run", "regression-1d", "--grid"], "--grid needs one or more settings"),
+        (["run", "regression-1d", "--grid", "rwf.mean=0", "--parametrization", "plain"], "leaves rwf out"),
+        (["run", "regression-1d", "--parametrization"], "--parametrization needs one or more of plain, aa, wn, rwf"),
+        (["run", "regression-1d", "--parametrization", "rwf,plain"], "separate by spaces"),
+        (["run", "regression-1d", "--minutes", "0"], "--minutes must be more than 0"),
+        (["run", "regression-1d", "--minutes", "-3"], "--minutes must be more than 0"),
+        (["run", "regression-1d", "--resume", "--fresh"], "use one of them"),
+        (["run", "regression-1d", "--checkpoint-seconds", "-1"], "--checkpoint-seconds must be 0 or more"),
+        (["run", "regression-1d", "--data", "nowhere"], "which is no folder"),
+        (["surface", ".", "--data", "nowhere"], "which is no folder"),
+        (["run", "regression-1d", "--case", "mine"], "Unrecognized"),
+        (["run", "regression-1d", "--out", "afile"], "--out afile is a file; name a folder."),
+        (["run", "regression-1d", "--out", "afile/runs"], "is a file; name a folder."),
+        (["report", ".", "--figures", "afile"], "--figures afile is a file; name a folder."),
+        (["report", ".", "--markdown", "."], "--markdown . is a folder; name a file in it."),
+        (["report", "afile"], "afile is no results file"),
+        (["report", "."], "nothing to report"),
+        (["save"], "nothing to save"),
+        (["save", "."], "nothing to save"),
+        (["run", "image"], "It is a group of"),
+        (["run", "."], "It is a folder"),
+        (["run", "afile"], "It is a file"),
+        (["run", "zzzzz"], "No recipe is called 'zzzzz'. Nothing is near it. `rwf list` has all."),
+        (["reproduce", "zz"], "Choose from: advection, beyond,"),
         (["run", "nothing.py"], "no file"),
         (["run", "image/text/gaussian", "--quick", "--data", "nowhere"], "which is no folder"),
         (["show", "regression"], "Did you mean 'regression-1d'"),
@@ -91,6 +156,7 @@ def test_every_verb_tells_its_usage(verb, capsys):
 )
 def test_a_mistake_gets_a_sentence_that_helps_and_no_traceback(words, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "afile").write_text("text")
     monkeypatch.setenv("RWF_DATA", "")  # restored afterwards, whatever --data sets
     try:
         status = main(words)

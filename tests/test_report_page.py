@@ -14,6 +14,7 @@ from rwf.report import page
 from rwf.report.figures import figures_for
 from rwf.report.names import CASES
 from rwf.report.theory_table import Check
+from rwf.tensors import DamagedFileError
 
 TUNING = {
     "chosen": 0.01,
@@ -167,6 +168,25 @@ def test_the_papers_figure_needs_weights_and_draws_all_its_panels(tmp_path):
     assert "other data" not in drawings["Plain, AA, WN and RWF"].caption
     (path,) = report.save_results([tmp_path], tmp_path / "results", allow_quick=True)
     assert "Plain, AA, WN and RWF" not in {d.title for d in figures_for("regression-1d", report.load([path]))}
+
+
+def test_torn_weights_are_named_and_the_rest_is_drawn(tmp_path):
+    runs = [run_folder(tmp_path, job(name, seeds=1, quick=SMALL), 1.0, weights=True) for name in ("plain", "rwf")]
+    torn = runs[0].folder / "weights.safetensors"
+    torn.write_bytes(torn.read_bytes()[:300])
+    with pytest.raises(DamagedFileError, match="cannot be read"):
+        report.write_report([tmp_path], tmp_path / "report.html")
+    notes = []
+    html = report.write_report([tmp_path], tmp_path / "report.html", note=notes.append).read_text()
+    assert len(notes) == 1
+    assert str(torn) in notes[0]
+    assert "Plain, AA, WN and RWF" in html  # of the run that is whole
+    assert "Final values" in html
+
+
+def test_a_grid_alone_has_no_empty_table(tmp_path):
+    run_folder(tmp_path, job("rwf", seeds=2, grid={"rwf.mean": (0.0, 1.0)}), 0.5)
+    assert report.tables([tmp_path]) == []
 
 
 def test_a_target_that_the_run_was_not_trained_on_is_not_drawn(tmp_path):

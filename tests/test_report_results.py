@@ -161,6 +161,18 @@ def test_any_change_breaks_the_seal(runs, tmp_path):
             read(path)
 
 
+def test_nothing_to_save_is_said(tmp_path):
+    with pytest.raises(report.ResultsError, match="nothing to save: no complete run was found"):
+        report.save_results([], tmp_path)
+
+
+def test_a_file_that_is_no_results_file_is_not_called_damaged(tmp_path):
+    for content in (b"# Readme\n", b"\x93NUMPY\xff\x00"):
+        (tmp_path / "README.md").write_bytes(content)
+        with pytest.raises(report.ResultsError, match=r"README.md is no results file. Give run folders"):
+            report.load([tmp_path / "README.md"])
+
+
 def test_other_files_are_refused(tmp_path):
     path = tmp_path / "x.json"
     for text, reason in (

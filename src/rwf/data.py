@@ -40,6 +40,8 @@ def data_folder() -> Path | None:
 def use_data(folder: Path | None) -> None:
     """Makes a folder the one of data, for this process; None leaves the variable as it is."""
     if folder is not None:
+        if not folder.expanduser().is_dir():
+            raise ValueError(f"--data is {str(folder)!r}, which is no folder. Name a folder with data files, or none.")
         os.environ[VARIABLE] = str(folder)
 
 

@@ -5,14 +5,14 @@ import importlib.metadata
 import importlib.util
 import pkgutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import rwf.tasks
-from rwf.errors import choose
+from rwf.errors import choose, nearest
 from rwf.recipe import Recipe
 from rwf.spec import with_values
 from rwf.study import Study
@@ -52,7 +52,21 @@ def find_recipe(name: str) -> Found:
             raise ValueError(f"{path} defines no RECIPES: a dictionary from names to rwf.recipe.Recipe.")
         return own[choose(chosen, own, f"recipe of {path.name}")] if suffix else next(iter(own.values()))
     known = recipes()
-    return known[choose(name, known, "recipe")]
+    if name not in known:
+        raise ValueError(f"No recipe is called {name!r}. {_instead(name, known)} `rwf list` has all.")
+    return known[name]
+
+
+def _instead(name: str, known: Iterable[str]) -> str:
+    """What a name may have been meant for that is no recipe's."""
+    below = [other for other in known if other.startswith(f"{name}/")]
+    if below:
+        return f"It is a group of {len(below)}, such as {', '.join(below[:3])}."
+    if Path(name).is_dir():
+        return f"It is a folder: `rwf report {name}` reads the runs of one."
+    if Path(name).is_file():
+        return "It is a file: those with recipes are .py files, those with an operator's data .npz, .h5 or .hdf5."
+    return nearest(name, known, most=3).strip() or "Nothing is near it."
 
 
 def studies() -> dict[str, Study]:

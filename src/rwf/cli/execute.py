@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from rwf.cli.options import Execution
+from rwf.cli.places import check_folder
+from rwf.cli.words import say
 from rwf.data import VARIABLE, use_data
+from rwf.recipe.checks import check
 
 
 def _keep_programs(folder: Path) -> None:
@@ -26,12 +29,22 @@ def _keep_programs(folder: Path) -> None:
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
+def _check(options: Execution) -> None:
+    """Refuses options that cannot be meant."""
+    if options.resume and options.fresh:
+        raise ValueError("--resume continues unfinished runs, and --fresh throws them away: use one of them.")
+    check("more than 0", **{"--minutes": options.minutes})
+    check("0 or more", **{"--checkpoint-seconds": options.checkpoint_seconds})
+    check_folder("--out", options.out)
+
+
 def execute_jobs(jobs: list[Any], options: Execution, words: list[str], *, title: str) -> int:
     """Runs jobs, then prints the table and writes the report."""
     from rwf.plan import execute
     from rwf.progress import Progress
     from rwf.run import InterruptedRunError, run_job
 
+    _check(options)
     use_data(options.data)
     _keep_programs(options.out.absolute())
     progress = Progress(quiet=options.quiet)
@@ -57,11 +70,11 @@ def execute_jobs(jobs: list[Any], options: Execution, words: list[str], *, title
 
     records = reports.load(folders)
     print_tables(records)
-    if options.report:
+    if not options.no_report:
         name = f"report-{title.replace('/', '-')}{'-quick' if options.quick else ''}.html"
         try:
             theory = words[0] == "reproduce"
-            print(f"report: {reports.write_report(records, options.out / name, theory=theory)}")
+            print(f"report: {reports.write_report(records, options.out / name, theory=theory, note=say)}")
         except ImportError as error:
             print(f"no report: {error}")
     return 0
@@ -73,6 +86,8 @@ def print_tables(records: Any) -> None:
 
     from rwf import report as reports
 
-    console = Console()
-    for table in reports.tables(records):
+    console, tables = Console(), reports.tables(records)
+    for table in tables:
         console.print(table)
+    if records and not tables:
+        print("The settings of a grid have no table: the report draws them, and `rwf report RUNS --json` prints them.")

@@ -17,11 +17,11 @@ class Execution:
     data: Path | None = None  # the folder of data files; the variable RWF_DATA otherwise
     quick: bool = False  # the recipe's quick setting: minutes on a CPU, marked as quick everywhere
     resume: bool = False  # continue unfinished runs from their last checkpoint
-    fresh: bool = False  # throw unfinished runs away
+    fresh: bool = False  # throw unfinished runs away, and damaged ones
     quiet: bool = False  # no progress
     checkpoint_seconds: float = 20.0  # at least so long between two checkpoints
     minutes: float | None = None  # stop after so long, saved, where a machine is lent for a time; then --resume
-    report: bool = True  # write an HTML report at the end
+    no_report: bool = False  # write no HTML report at the end
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from rwf.cli.execute import execute_jobs, print_tables
 from rwf.cli.options import ReportOptions, ReproduceOptions, RunOptions, SaveOptions, SurfaceOptions
-from rwf.cli.words import grid, name_first, parametrizations, read, taken
+from rwf.cli.places import check_file, check_folder
+from rwf.cli.words import REPRODUCE_HELP, RUN_HELP, grid, name_first, once, parametrizations, read, say, taken
 from rwf.data import use_data
 from rwf.errors import choose
 
@@ -20,12 +21,20 @@ def list_recipes(words: list[str]) -> int:
     read(tuple, words, "rwf list", ())
     console = Console(highlight=False, soft_wrap=True)
     listed = [found.recipe for found in recipes().values()]
+    problems = []
     for case in sorted({r.case for r in listed}, key=lambda name: place(name, CASES)):
         mine = [r for r in listed if r.case == case]
-        console.print(f"[bold]{case}[/bold]  [dim]{escape(mine[0].task.describe())}[/dim]")
+        try:
+            data = mine[0].task.describe()
+        except (ValueError, OSError) as error:
+            data = "data not known"
+            problems.append(str(error))
+        console.print(f"[bold]{case}[/bold]  [dim]{escape(data)}[/dim]")
         for r in mine:
             net = f"{type(r.net).__name__} {r.net.depth} × {r.net.width}"
             console.print(f"  {r.name:<36} {net:<24} {r.steps:>7,} steps {r.seeds * len(r.signals):>3} runs")
+    for problem in dict.fromkeys(problems):
+        say(problem)
     return 0
 
 
@@ -53,20 +62,20 @@ def run_recipe(words: list[str]) -> int:
     from rwf.recipe import with_optimizer
     from rwf.registry import find_recipe
 
-    name, rest = name_first(words, "run RECIPE [options]")
+    name, rest = name_first(words, "run RECIPE [options]", RUN_HELP)
     found = find_recipe(name)
     recipe = found.with_quick() if "--quick" in rest else found.recipe
     optimizer, rest = taken(rest, "--optim")
     if optimizer:
         recipe = with_optimizer(recipe, optimizer)
     options = read(RunOptions, rest, f"rwf run {name}", RunOptions(recipe))
-    jobs = comparison(
-        found,
-        options.recipe,
-        parametrizations(options.parametrization),
-        quick=options.execution.quick,
-        grid=grid(options.recipe, options.grid),
-    )
+    chosen, swept = parametrizations(options.parametrization), grid(options.recipe, options.grid)
+    if "--grid" in rest and not swept:
+        raise ValueError("--grid needs one or more settings with values, such as rwf.mean=0,1,2.")
+    for path in swept:
+        if path.startswith("rwf.") and "rwf" not in chosen:
+            raise ValueError(f"--grid {path} is a setting of RWF, and --parametrization leaves rwf out: add it.")
+    jobs = comparison(found, options.recipe, chosen, quick=options.execution.quick, grid=swept)
     if options.tune_lr and options.grid:
         raise ValueError("--tune-lr tunes the rate of one setting, and --grid sweeps many: use them one by one.")
     tuned = jobs if options.tune_lr else []
@@ -79,10 +88,10 @@ def reproduce(words: list[str]) -> int:
     from rwf.plan import study_jobs
     from rwf.registry import studies
 
-    case, rest = name_first(words, "reproduce CASE [options]")
+    case, rest = name_first(words, "reproduce CASE [options]", REPRODUCE_HELP)
     known = studies()
     groups = {name.partition("/")[0] for name in known}  # `image` is image/natural and image/text
-    choose(case, groups | set(known), "case")
+    choose(case, sorted(groups | set(known)), "case")
     chosen = [study for name, study in known.items() if name == case or name.startswith(f"{case}/")]
     options = read(ReproduceOptions, rest, f"rwf reproduce {case}", ReproduceOptions())
     changes = {"seeds": options.seeds, "precision": options.precision}
@@ -94,6 +103,12 @@ def reproduce(words: list[str]) -> int:
 def report(words: list[str]) -> int:
     """`rwf report RUNS... [options]`"""
     options = read(ReportOptions, words, "rwf report", None)
+    if not options.json:
+        check_file("--out", options.out) if options.out.suffix == ".html" else check_folder("--out", options.out)
+    if options.markdown:
+        check_file("--markdown", options.markdown)
+    if options.figures:
+        check_folder("--figures", options.figures)
     own_files = [path for path in options.runs if path.suffix == ".py"]
     from rwf import report as reports
     from rwf.registry import find_recipe
@@ -101,7 +116,8 @@ def report(words: list[str]) -> int:
 
     for file in own_files:  # so that their tasks are known, and can be drawn
         find_recipe(str(file))
-    records = reports.load(path for path in options.runs if path not in own_files)
+    note = once(say)
+    records = reports.load((path for path in options.runs if path not in own_files), note)
     if options.json:
         print(reports.rows_json(records))
         return 0
@@ -114,18 +130,19 @@ def report(words: list[str]) -> int:
         write_atomically(options.markdown, reports.markdown(records))
         print(f"tables: {options.markdown}")
     if options.figures:
-        for path in reports.save_figures(records, options.figures):
+        for path in reports.save_figures(records, options.figures, note=note):
             print(f"figure: {path}")
-    print(f"report: {reports.write_report(records, options.out)}")
+    print(f"report: {reports.write_report(records, options.out, note=note)}")
     return 0
 
 
 def save(words: list[str]) -> int:
     """`rwf save RUNS... [options]`"""
     options = read(SaveOptions, words, "rwf save", None)
+    check_folder("--out", options.out)
     from rwf import report as reports
 
-    for path in reports.save_results(options.runs, options.out):
+    for path in reports.save_results(reports.load(options.runs, say), options.out):
         print(path)
     return 0
 
@@ -148,6 +165,7 @@ def surface(words: list[str]) -> int:
         raise ValueError(
             f"A surface needs 8 nodes or more along its longest side; --resolution is {options.resolution}."
         )
+    check_file("--out", options.out)
     use_data(options.data)
     run = only_run(options.run)
     run.check_data()

@@ -1,6 +1,7 @@
 """From words to settings: what tyro cannot know, and what it reads."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import tyro
@@ -9,6 +10,26 @@ from rwf.errors import choose
 from rwf.recipe import PARAMETRIZATIONS, Parametrization, Recipe
 
 Options = TypeVar("Options")
+
+_EXECUTION_HELP = """\
+  --quick              the recipe's quick setting: minutes on a CPU
+  --seeds N            how many runs, each with its own initialization
+  --out DIR            the folder of all run folders (runs)
+  --resume             continue unfinished runs from their last checkpoint
+  --minutes M          stop after so long, saved; then --resume
+"""
+RUN_HELP = f"""\
+Trains a recipe under several parametrizations, then prints a table and writes a report. The usual options:
+
+{_EXECUTION_HELP}\
+  --parametrization P… any of plain, aa, wn, rwf (all)
+
+"""
+REPRODUCE_HELP = f"""\
+Runs all that is behind the paper's tables and figures of one case. The usual options:
+
+{_EXECUTION_HELP}
+"""
 
 
 def read(kind: type[Options], words: list[str], program: str, default: Any) -> Options:
@@ -22,9 +43,27 @@ def read(kind: type[Options], words: list[str], program: str, default: Any) -> O
     return tyro.cli(kind, args=words, prog=program, default=default, config=config)
 
 
-def name_first(words: list[str], usage: str) -> tuple[str, list[str]]:
-    """The name that a verb begins with, and the words behind it."""
-    _help(words, f"usage: rwf {usage}\n\n`rwf list` prints the names; --help after a name tells the options.")
+def say(text: str) -> None:
+    """Tells a person what is not as it should be, beside the output."""
+    print(f"rwf: {text}", file=sys.stderr)
+
+
+def once(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """Tells the same but once."""
+    told: set[str] = set()
+
+    def note(text: str) -> None:
+        if text not in told:
+            told.add(text)
+            tell(text)
+
+    return note
+
+
+def name_first(words: list[str], usage: str, common: str = "") -> tuple[str, list[str]]:
+    """The name that a verb begins with, and the words behind it; `common` is what help says of its options."""
+    verb = " ".join(usage.split()[:2])
+    _help(words, f"usage: rwf {usage}\n\n{common}`rwf list` prints the names; `rwf {verb} --help` tells all options.")
     if not words or words[0].startswith("-"):
         raise ValueError(f"Write: rwf {usage}. `rwf list` prints the recipes; --help after a name, the options.")
     return words[0], words[1:]
@@ -49,6 +88,12 @@ def taken(words: list[str], option: str) -> tuple[str | None, list[str]]:
 
 def parametrizations(names: Sequence[str]) -> list[Parametrization]:
     """Parametrizations by name, in the order of all tables."""
+    known = ", ".join(PARAMETRIZATIONS)
+    if not names:
+        raise ValueError(f"--parametrization needs one or more of {known}.")
+    for name in names:
+        if "," in name:
+            raise ValueError(f"--parametrization {name}: separate by spaces, {name.replace(',', ' ').strip()}.")
     chosen = [choose(name, PARAMETRIZATIONS, "parametrization") for name in names]
     return [name for name in PARAMETRIZATIONS if name in chosen]
 
@@ -57,11 +102,17 @@ def grid(recipe: Recipe, settings: Sequence[str]) -> dict[str, tuple[float, ...]
     """Reads `rwf.mean=0,1,2` into numbers, for settings of the recipe that are numbers."""
     from rwf.spec import flat, with_values
 
-    numeric = [path for path, value in flat(recipe).items() if isinstance(value, float)]
+    known = flat(recipe)
+    numeric = [path for path, value in known.items() if isinstance(value, float)]
     numeric = [path for path in numeric if not path.startswith("task.")]  # data is made before, on the host
     grid = {}
     for setting in settings:
         path, _, values = setting.partition("=")
+        if path in known and path not in numeric:
+            raise ValueError(
+                f"{path} is fixed within one program (it decides shapes, data or code), and --grid sweeps others: "
+                f"{', '.join(numeric)}. Run once for each value, with --{path.replace('_', '-')}."
+            )
         choose(path, numeric, "numeric setting")
         try:
             grid[path] = tuple(float(value) for value in values.split(","))

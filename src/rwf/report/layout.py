@@ -69,12 +69,12 @@ class Layout:
 
 
 def layouts(records: Sequence[Record]) -> list[Layout]:
-    """The tables of some records, one for each case and each metric that it is about."""
+    """The tables of some records, one for each case and each metric that it is about; none of a grid alone."""
     found = []
     for case in dict.fromkeys(record.case for record in records):
         mine = [record for record in records if record.case == case]
         names = list(dict.fromkeys(name for record in mine for name in record.metrics))
-        tables = [_layout(case, name, mine) for name in headlines(names)]
+        tables = [table for name in headlines(names) if (table := _layout(case, name, mine)).lines]
         found += [*tables[:-1], *(replace(last, notes=notes(mine)) for last in tables[-1:])]  # notes once a case
     return found
 

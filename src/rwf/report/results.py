@@ -22,6 +22,8 @@ from rwf.report.results_format import FORMAT, content_of, dumps, records_in, rou
 from rwf.report.rows import rows
 from rwf.tensors import write_atomically
 
+_HEAD = 200  # characters in which a results file says what it is
+
 
 class ResultsError(ValueError):
     """A results file cannot be trusted, or would not be worth writing."""
@@ -30,6 +32,8 @@ class ResultsError(ValueError):
 def save_results(records: Iterable[Record], folder: Path, *, allow_quick: bool = False) -> list[Path]:
     """Writes one results file a case and returns their paths; what is not the full recipe is refused."""
     records = list(records)
+    if not records:
+        raise ResultsError("There is nothing to save: no complete run was found. `rwf reproduce CASE` makes some.")
     quick = [record for record in records if record.quick]
     if quick and not allow_quick:
         folders = ", ".join(part.folder for record in quick for part in record.parts)
@@ -47,7 +51,7 @@ def save_results(records: Iterable[Record], folder: Path, *, allow_quick: bool =
 
 def is_results(path: Path) -> bool:
     """Whether a file says that it is a results file."""
-    return path.suffix == ".json" and f'"{FORMAT}"' in path.read_text("utf-8")[:200]
+    return path.suffix == ".json" and f'"{FORMAT}"' in path.read_text("utf-8", errors="replace")[:_HEAD]
 
 
 def read_results(path: Path) -> list[Record]:
@@ -60,9 +64,17 @@ def read_results(path: Path) -> list[Record]:
 def check_results(path: Path) -> None:
     """Refuses a results file that was changed by hand, or has a row without curves, hash or provenance."""
     try:
-        content = json.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    try:
+        content = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ResultsError(f"{path} is damaged: {error}.") from None
+        if path.suffix == ".json":
+            raise ResultsError(f"{path} is damaged, or no results file: {error}.") from None
+        raise ResultsError(
+            f"{path} is no results file. Give run folders, folders of them, or files of results/."
+        ) from None
     found = content.get("format") if isinstance(content, dict) else None
     if found != FORMAT:
         raise ResultsError(f"{path} is no results file: its format is {found!r}, and {FORMAT!r} was expected.")
