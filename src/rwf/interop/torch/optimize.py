@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from rwf.errors import choose
+from rwf.errors import choose_setting
 from rwf.interop.torch.retired import RetiredParameterError, describe, is_retired
 from rwf.interop.torch.sites import parametrized
 from rwf.norms import is_norm
@@ -39,7 +39,7 @@ def penalty(model: nn.Module, on: Literal["weight", "direction"] = "weight") -> 
     For a penalty in the loss, where the two differ. The `weight_decay` of Adam and SGD is such a penalty too, on V:
     with them give the groups a decay of zero and add `weight_decay * penalty(model)` to the loss for one on W.
     """
-    choose(on, ("weight", "direction"), "what the penalty is on")
+    choose_setting("on", on, ("weight", "direction"))
     squares, ours = [], {id(tensor) for tensor, _ in _factors(model)}
     for _, _, _, chain in parametrized(model):
         node = chain[0]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from rwf.errors import choose
+from rwf.errors import choose, choose_setting
 from rwf.interop.torch import modules
 from rwf.interop.torch.loading import warn_of_plain_checkpoints
 from rwf.interop.torch.modules import Parametrization
@@ -58,7 +58,7 @@ def factorize(
     >>> type(fold(model)[0]).__name__
     'Linear'
     """
-    choose(trains, ("scale", "log", "nothing"), "what RWF trains")
+    choose_setting("trains", trains, ("scale", "log", "nothing"))
     if not -float("inf") < mean < float("inf"):
         raise ValueError(f"The mean of log s must be finite; it is {mean}.")
     if not 0 <= stddev < float("inf"):
