@@ -118,6 +118,8 @@ def nan(array, *index):
         ({"y_test": np.ones((6, 1))}, "y_test without a_test and u_test"),
         ({"u": None, "solution": own()["u"]}, "no array 'u'; the arrays of the file are: a, solution, y"),
         ({"a_test": np.ones((2, 3)), "u_test": np.ones((2, 9))}, "add y_test"),
+        ({"A_test": np.ones((2, 3)), "u_tst": np.ones((2, 6))}, "nothing reads its 'A_test'. Did you mean 'a_test'"),
+        ({"u_tst": np.ones((2, 6))}, "nothing reads its 'u_tst'. Did you mean 'u_test'. Rename it, or leave it out"),
         ({"a": nan(own()["a"], 7, 1)}, r"'a' holds values that are not finite, the first at \(7, 1\)"),
         ({"u": nan(own()["u"], 3, 0)}, r"'u' holds values that are not finite, the first at \(3, 0\)"),
         ({"a": own()["a"][:, [0, 1, 0]]}, "sensors 0 and 2 read the same value in every function"),
@@ -129,6 +131,33 @@ def test_a_file_that_is_not_laid_out_as_it_must_be_is_refused(tmp_path, changes,
         path = write(tmp_path / "bad.npz", own(**changes), compressed=compressed)
         with pytest.raises(ValueError, match=message):
             operator_data.check(path)
+
+
+def test_an_hdf5_file_is_refused_for_what_nothing_reads_too(tmp_path):
+    for name in ("u_tst", "test/u"):
+        path = write(tmp_path / "mine.h5", own(**{name: np.ones((2, 6))}))
+        with pytest.raises(ValueError, match=f"nothing reads its {name.partition('/')[0]!r}"):
+            operator_data.check(path)
+
+
+def test_functions_that_are_tested_and_trained_are_remarked_by_their_number(tmp_path):
+    first, rest = own()["a"], np.random.default_rng(1).normal(size=(2, 3))
+    tested = {"a_test": np.concatenate([first[4:7].astype(np.float64), rest]), "u_test": np.ones((5, 6))}
+    for name, arrays, expected in (
+        ("apart", own(), []),
+        ("named", own(**tested), ["3 of the 5 functions of the test are trained on too"]),
+        ("held_out", own(a=np.concatenate([first[:19], first[:1]])), ["1 of the 2 functions of the test are"]),
+    ):
+        for suffix in (".npz", ".h5"):
+            path = write(tmp_path / f"{name}{suffix}", arrays)
+            told = find_recipe(str(path)).recipe.task.remarks(10)
+            assert [remark[: len(words)] for remark, words in zip(told, expected, strict=True)] == expected
+
+
+def test_few_functions_are_remarked(tmp_path):
+    path = write(tmp_path / "two.npz", own(a=own()["a"][:2], u=own()["u"][:2]))
+    (remark,) = find_recipe(str(path)).recipe.task.remarks(10)
+    assert remark.startswith("two.npz has 1 function to train on and 1 to test with")
 
 
 def test_sensors_that_read_alike_at_two_places_are_two_sensors(tmp_path):

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from rwf.errors import missing_extra
+from rwf.errors import missing_extra, nearest
 
 LAYOUT = (
     "Expected arrays a (functions, *sensors), y (points, coordinates) or (functions, points, coordinates) and "
@@ -41,7 +41,7 @@ class Shapes:
     coordinates: int
     shared_points: bool
     bytes: int
-    has_test: bool
+    tested: int  # functions of a_test, 0 without
     compressed: bool
 
 
@@ -99,6 +99,21 @@ def check(path: str | Path) -> str:
     return content.hexdigest()[:16]
 
 
+def repeated(path: str | Path, trained: int) -> int:
+    """How many functions of the test are, in every sensor, among the first `trained` ones of 'a' too."""
+    with opened(path) as arrays:
+        seen = {row for _, rows in parts(arrays["a"], np.arange(trained)) for row in _digests(rows)}
+        a, first = (arrays["a_test"], 0) if "a_test" in arrays else (arrays["a"], trained)
+        tested = parts(a, np.arange(first, a.shape[0]))
+        return sum(row in seen for _, rows in tested for row in _digests(rows))
+
+
+def _digests(rows: np.ndarray) -> Iterator[bytes]:
+    """A hash of each row, the same for the same numbers of another type."""
+    for row in rows.astype(np.float64) + 0.0:  # -0 becomes 0
+        yield hashlib.blake2b(np.ascontiguousarray(row).data, digest_size=16).digest()
+
+
 def parts(array: Any, rows: Int[np.ndarray, " rows"]) -> Iterator[tuple[int, np.ndarray]]:
     """Some rows of an array in order, as many at a time as fit into memory well, each part with its place in `rows`."""
     together = max(1, _PART // (8 * max(1, math.prod(array.shape[1:]))))
@@ -152,6 +167,10 @@ def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
     if missing:
         found = ", ".join(_names(Path(path))) or "none"
         raise refuse(f"there is no array {missing[0]!r}; the arrays of the file are: {found}.")
+    unread = [name for name in _names(Path(path)) if name not in arrays]
+    if unread:
+        hint = nearest(unread[0].lower(), [name for name in NAMES if name not in (*arrays, unread[0])])
+        raise refuse(f"nothing reads its {unread[0]!r}.{hint} Rename it, or leave it out.")
     for name, array in arrays.items():
         if array.dtype.kind not in "fiu":
             raise refuse(f"{name!r} holds {array.dtype}, no real numbers.")
@@ -169,7 +188,8 @@ def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
     _test_shapes(refuse, arrays, a, y, u)
     size = sum(4 * int(np.prod(arrays[name].shape)) for name in ("a", "y", "u"))  # as float32
     compressed = any(type(array) is np.ndarray for array in arrays.values())  # of an NPZ file: read, not mapped
-    return Shapes(a[0], a[1:], u[1], y[-1], len(y) == 2, size, "a_test" in arrays, compressed)
+    tested = arrays["a_test"].shape[0] if "a_test" in arrays else 0
+    return Shapes(a[0], a[1:], u[1], y[-1], len(y) == 2, size, tested, compressed)
 
 
 def _test_shapes(refuse: Any, arrays: Mapping[str, Any], a: Any, y: Any, u: Any) -> None:

@@ -22,6 +22,7 @@ from rwf.tasks.operator import Holdout, OperatorRegression, drawn
 
 _LARGEST_TEST = 1_000  # functions that are held out at most where nobody says how many,
 _TEST_BYTES = 2**28  # and so many bytes of them, as float32: they stay in memory
+_FEW = 10  # functions: with fewer to train on a remark is made
 _SAMPLE = 1_000  # functions of a large file that its scaling is measured on
 SHORTER = {"steps": 1_000, "log_every": 100, "seeds": 2, "net.depth": 3}  # what --quick changes
 
@@ -99,6 +100,9 @@ class OwnOperator(TaskSpec):
         known = f" ({self.content[:8]})" if self.content else ""
         return f"{Path(self.path).name}{known}: own operator data"
 
+    def remarks(self, steps: int) -> list[str]:
+        return list(_remarks(self, Path(self.path).stat().st_mtime_ns)) if Path(self.path).is_file() else []
+
 
 def recipe_for(path: str) -> Recipe:
     """A recipe for a file: its net reads as many sensors as the file has, on a grid by convolutions.
@@ -150,9 +154,22 @@ def _build(spec: OwnOperator, modified: int) -> OperatorRegression | StreamedReg
     return OperatorRegression(a, y, u, holdout, spec.functions, spec.points, scaling)
 
 
+@functools.lru_cache(maxsize=1)
+def _remarks(spec: OwnOperator, modified: int) -> tuple[str, ...]:
+    found, name = operator_data.shapes(spec.path), Path(spec.path).name
+    rows = _trained(spec, found)
+    tested = found.tested or found.functions - rows
+    few = f"{name} has {rows} function{'s' if rows > 1 else ''} to train on and {tested} to test with: an operator is "
+    few += "hardly learnt from so few, and its error hardly known"
+    leaked = operator_data.repeated(spec.path, rows)
+    leak = f"{leaked} of the {tested} functions of the test are trained on too (the same values of a in {name}): "
+    leak += "their error says nothing about new functions"
+    return (*([few] if rows < _FEW else []), *([leak] if leaked else []))
+
+
 def _trained(spec: OwnOperator, found: operator_data.Shapes) -> int:
     """How many functions are trained on: all, or all but the last ones."""
-    if found.has_test:
+    if found.tested:
         return found.functions
     numbers = int(np.prod(found.sensors)) + found.points * (1 if found.shared_points else 1 + found.coordinates)
     test = spec.test or max(1, min(found.functions // 10, _LARGEST_TEST, _TEST_BYTES // (4 * numbers)))
