@@ -114,11 +114,15 @@ def test_without_an_exact_solution_the_conditions_are_measured_too():
     assert float(metrics["rms_conditions"]) == pytest.approx(math.sqrt((4**2 + 2**2) / 2 + 2**2))
 
 
+class _Unsolved(Heat):
+    exact = None  # Heat's is none of its solutions, which is remarked too
+
+
 @pytest.mark.parametrize(("steps", "told"), [(10, True), (11, False)])
 def test_a_training_that_ends_before_its_curriculum_says_so(steps, told):
-    remarks = small(curriculum=Curriculum("d", (1.0, 2.0), steps=5)).remarks(steps)
+    remarks = small(_Unsolved, curriculum=Curriculum("d", (1.0, 2.0), steps=5)).remarks(steps)
     assert ["is never trained" in remark for remark in remarks] == [True] * told
-    assert small().remarks(steps) == []
+    assert small(_Unsolved).remarks(steps) == []
 
 
 def test_a_term_without_weight_is_left_out_of_the_balance():
@@ -228,3 +232,14 @@ def test_a_changed_equation_is_another_experiment(tmp_path):
         hashes.append(find_recipe(str(tmp_path / "mine.py")).recipe.task.source)
     assert hashes[0] != hashes[1]
     assert hashes[0] == hashes[2] == hashes[3]
+
+
+def test_a_problem_without_a_docstring_is_described_by_its_name():
+    @dataclass(frozen=True)
+    class Quiet(Heat):
+        k: float = 1.0
+
+    assert Quiet.__doc__ is not None
+    assert Quiet.__doc__.startswith("Quiet(")
+    assert small(Quiet).describe() == "generated: Quiet; 3 × 4 × 5 test points"
+    assert small().describe() == "generated: u_t = d (u_xx + u_yy) in a square; 3 × 4 × 5 test points"

@@ -21,6 +21,17 @@ class _Scalar(Heat):
         return 1.0
 
 
+class _Idle(Heat):
+    def residual(self, x):
+        return 0 * x
+
+
+class _IdleCondition(Heat):
+    @at(t=0)
+    def start(self, u, x):
+        return x - 1
+
+
 class _Unnamed(Heat):
     def residual(self, u, time):
         return u.t
@@ -74,6 +85,8 @@ class _Nameless(Heat):
     [
         (_Wrong, r"_Wrong.residual returned the shape \(7, 1\) for 7 points"),
         (_Scalar, "_Scalar.residual returned 1.0 for 7 points"),
+        (_Idle, "_Idle.residual reads no unknown: .* Take u as an argument, .* such as u.x"),
+        (_IdleCondition, "_IdleCondition.start reads no unknown"),
         (
             _Unnamed,
             "_Unnamed.residual takes 'time', which is neither an unknown nor a coord.* There are: u, x, y, t",

@@ -53,7 +53,7 @@ def run_job(
         return folder
     if time.monotonic() > deadline:
         raise InterruptedRunError(f"{job.title}: not begun, the time is over")
-    for remark in job.recipe.task.remarks(job.recipe.steps):
+    for remark in job.recipe.task.remarks(job.recipe.steps, job.recipe.net):
         progress.note(f"{job.title}: {remark}")
     task, shared = train.load_tasks(job)
     data = data_hash(job, task, shared)

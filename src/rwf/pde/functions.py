@@ -33,7 +33,7 @@ class Part:
         if not self.directed:
             return seed(points, self.wanted)
         recorder = Recorder(jnp.zeros_like(points[:, 0]), problem.domain.names)
-        _read(problem, self.name, dict.fromkeys(problem.unknowns, recorder.read), points)
+        read_terms(problem, self.name, dict.fromkeys(problem.unknowns, recorder.read), points)
         return seed(points, self.wanted, recorder.directions)
 
     def values(
@@ -41,7 +41,7 @@ class Part:
     ) -> dict[str, Float[Array, " points"]]:
         """What is to be zero, by the name of its term."""
         reader = Reader(jet, problem.domain.names)
-        return _read(problem, self.name, {u: reader.of(i) for i, u in enumerate(problem.unknowns)}, points)
+        return read_terms(problem, self.name, {u: reader.of(i) for i, u in enumerate(problem.unknowns)}, points)
 
 
 def parts_of(problem: Problem) -> list[Part]:
@@ -66,7 +66,7 @@ def _part(problem: Problem, name: str, faces: list[Face]) -> Part:
 
     def probe(answer: Array, points: Array) -> tuple[list[Array], dict[str, Array]]:
         recorder = Recorder(answer, names)
-        terms = _read(problem, name, dict.fromkeys(problem.unknowns, recorder.read), points)
+        terms = read_terms(problem, name, dict.fromkeys(problem.unknowns, recorder.read), points)
         asked.append(recorder.wanted)
         return recorder.directions, terms
 
@@ -77,6 +77,12 @@ def _part(problem: Problem, name: str, faces: list[Face]) -> Part:
         raise ValueError(
             f"{type(problem).__name__}.{name} asks for a derivative along a direction that depends on an unknown; "
             "it can depend on coordinates and settings alone. Write the derivatives one by one: u.t + u * u.x."
+        )
+    if not any(_depends(program.jaxpr, program.jaxpr.invars[0])[len(directions) :]):
+        raise ValueError(
+            f"{type(problem).__name__}.{name} reads no unknown: whatever a net learns, it stays as it is. Take "
+            f"{problem.unknowns[0]} as an argument, and return what is to be zero, such as "
+            f"{problem.unknowns[0]}.{names[0]}."
         )
     held = tuple(tuple(face.items()) for face in faces)
     return Part(name, held, asked[0], tuple(terms), directed=bool(directions))
@@ -91,7 +97,7 @@ def _depends(program: Any, given: Any) -> list[bool]:
     return [not hasattr(variable, "val") and variable in tainted for variable in program.outvars]
 
 
-def _read(
+def read_terms(
     problem: Problem, name: str, reads: Mapping[str, Read], points: Float[Array, "points axes"]
 ) -> dict[str, Float[Array, " points"]]:
     """Calls a function with those of the unknowns and coordinates that it names, and checks what comes back."""

@@ -11,7 +11,7 @@ from rwf.pde.causal import Causal
 from rwf.pde.curriculum import Curriculum
 from rwf.pde.domain import Box
 from rwf.pde.weights import LossWeights
-from rwf.recipe import MLP, Adam, Identity, Periodic, Recipe, TaskSpec
+from rwf.recipe import MLP, Adam, Identity, NetSpec, Periodic, Recipe, TaskSpec
 from rwf.spec import digest
 
 if TYPE_CHECKING:
@@ -57,11 +57,15 @@ class Problem(TaskSpec):
         return pde_task(self)
 
     def describe(self) -> str:
-        words = (type(self).__doc__ or type(self).__name__).partition("\n")[0].rstrip(".")
+        name, words = type(self).__name__, type(self).__doc__ or ""
+        # Without a docstring a dataclass has one that repeats its fields.
+        words = name if not words or words.startswith(f"{name}(") else words.strip().partition("\n")[0].rstrip(".")
         return f"generated: {words}; {' × '.join(map(str, self.counts))} test points"
 
-    def remarks(self, steps: int) -> list[str]:
-        return self.curriculum.remarks(steps)
+    def remarks(self, steps: int, net: NetSpec | None = None) -> list[str]:
+        from rwf.pde.doubts import doubts
+
+        return [*self.curriculum.remarks(steps), *doubts(self, getattr(net, "activation", None))]
 
     @property
     def is_as_it_was(self) -> bool:

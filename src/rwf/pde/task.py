@@ -166,13 +166,23 @@ def _exact(
     problem: Problem, grid: dict[str, Float[np.ndarray, "..."]]
 ) -> tuple[Float[Array, "points compared"] | None, tuple[int, ...]]:
     """The exact solution on the grid, and the numbers of the unknowns that it gives."""
+    found = exact_on(problem, grid)
+    if not found:
+        return None, ()
+    columns = [values.ravel() for values in found.values()]
+    if not np.any(columns):
+        raise ValueError(f"{type(problem).__name__}.exact is zero everywhere: a relative error means nothing there.")
+    return jnp.asarray(np.stack(columns, axis=-1), jnp.float32), tuple(problem.unknowns.index(name) for name in found)
+
+
+def exact_on(problem: Problem, grid: dict[str, Float[np.ndarray, "..."]]) -> dict[str, Float[np.ndarray, "..."]]:
+    """The exact solution of each unknown that has one, on a grid; none where the problem has no `exact`."""
     function = getattr(type(problem), "exact", None)
     if function is None:
-        return None, ()
-    owner, counts = f"{type(problem).__name__}.exact", problem.counts
+        return {}
+    owner, counts = f"{type(problem).__name__}.exact", next(iter(grid.values())).shape
     found = function(problem, **chosen(function, grid, owner))
-    found = found if isinstance(found, dict) else {problem.unknowns[0]: found}
-    columns = []
+    found, checked = found if isinstance(found, dict) else {problem.unknowns[0]: found}, {}
     for name, values in found.items():
         if name not in problem.unknowns:
             raise ValueError(f"{owner} returned {name!r}; the unknowns are {', '.join(problem.unknowns)}.")
@@ -183,7 +193,5 @@ def _exact(
             bad = tuple(np.argwhere(~np.isfinite(values))[0])
             where = ", ".join(f"{axis} = {line[bad]:g}" for axis, line in grid.items())
             raise ValueError(f"{owner} is {values[bad]} at {where}: it must be finite on the whole domain.")
-        columns.append(values.ravel())
-    if not np.any(columns):
-        raise ValueError(f"{owner} is zero everywhere: a relative error means nothing there.")
-    return jnp.asarray(np.stack(columns, axis=-1), jnp.float32), tuple(problem.unknowns.index(name) for name in found)
+        checked[name] = values
+    return checked

@@ -60,8 +60,8 @@ class TaskSpec(Spec, abc.ABC):
     def describe(self) -> str:
         """What data this runs on, in words, for every table."""
 
-    def remarks(self, steps: int) -> list[str]:
-        """What a person should know before so many steps are run."""
+    def remarks(self, steps: int, net: NetSpec | None = None) -> list[str]:
+        """What a person should know before a net is trained for so many steps."""
         return []
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from rwf.nets.blocks import fitting
-from rwf.recipe import Adam, DeepONet, Recipe, TaskSpec
+from rwf.recipe import Adam, DeepONet, NetSpec, Recipe, TaskSpec
 from rwf.signals import operator_data
 from rwf.signals.scaling import Scaling
 from rwf.tasks.base import Task
@@ -100,7 +100,7 @@ class OwnOperator(TaskSpec):
         known = f" ({self.content[:8]})" if self.content else ""
         return f"{Path(self.path).name}{known}: own operator data"
 
-    def remarks(self, steps: int) -> list[str]:
+    def remarks(self, steps: int, net: NetSpec | None = None) -> list[str]:
         return list(_remarks(self, Path(self.path).stat().st_mtime_ns)) if Path(self.path).is_file() else []
 
 
