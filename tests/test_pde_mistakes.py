@@ -1,6 +1,8 @@
 """Mistakes in problems of one's own: each is told with the name of the function or of the setting."""
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 
 import jax.numpy as jnp
@@ -128,6 +130,17 @@ def test_settings_that_do_not_fit_a_problem_are_refused(settings, message):
 
 
 @pytest.mark.parametrize(
+    "residual",
+    [lambda self, u, x: np.sin(x) * u.t, lambda self, u: np.sin(u), lambda self, u, x: u.t - math.sin(x)],
+    ids=["NumPy", "NumPy of an unknown", "math"],
+)
+def test_numpy_in_a_residual_is_told_to_be_jax_numpy(residual):
+    wrong = type("Wrong", (Heat,), {"residual": residual})
+    with pytest.raises(ValueError, match=r"Wrong\.residual cannot be computed: .*write jnp\.sin\(x\) for np\.sin\(x\)"):
+        small(wrong).build(0)
+
+
+@pytest.mark.parametrize(
     "residual", [lambda self, u: jnp.sin(u), lambda self, u, x: u.value - x[:5]], ids=["an unknown", "other points"]
 )
 def test_what_jax_refuses_is_said_with_the_name_of_the_function(residual):
@@ -165,6 +178,7 @@ def test_problems_without_domain_residual_or_time_are_refused():
         (lambda: Box(time=(0.0, 1.0)), "must be one letter"),
         (lambda: Box(x=(1.0, 0.0)), "must be finite and rise"),
         (lambda: at(), "needs the coordinate"),
+        (lambda: at(Heat.exact), r"Heat.exact: at\(\) needs the coordinate that is held, by its name: @at\(t=0\)"),
         (lambda: Causal(chunks=-1), "must not be negative"),
     ],
 )
@@ -191,3 +205,50 @@ def test_an_ansatz_that_cannot_be_is_refused_by_name(ansatz, message):
     problem = type("Bent", (Heat,), {"ansatz": ansatz})
     with pytest.raises(ValueError, match=rf"Bent\.{message}"):
         problem().build(0)
+
+
+_FILE = """import math
+from dataclasses import dataclass
+from rwf.pde import Box, Problem, at, recipe
+
+@dataclass(frozen=True)
+class Rod(Problem):
+    domain = Box(x=(0.0, 1.0), t=(0.0, 1.0))
+
+    def residual(self, u):
+        return u.t - u.xx
+
+    @at(t=0)
+    def start(self, u):
+        return u
+
+RECIPES = {"rod": recipe(Rod())}
+"""
+_EDITS = {
+    "    domain = Box(x=(0.0, 1.0), t=(0.0, 1.0))": (
+        "",
+        "line 16: Rod has no domain. Write, for example: domain = Box(",
+    ),
+    "Box(x=(0.0, 1.0)": ("Box(x=1.0", "line 7: The range of x is 1.0; give where it begins and ends: x=(0, 1)"),
+    "recipe(Rod())": ("recipe(Rod)", "line 16: recipe takes a problem, .* the class Rod. Write recipe(Rod(), ...)"),
+    "@at(t=0)": ("@at", "line 12: Rod.start: at() needs the coordinate that is held, by its name: @at(t=0)"),
+    "(frozen=True)": ("", "line 5: cannot inherit .* Write @dataclass(frozen=True) above the class."),
+    "u.t - u.xx": ("(u.t - u.xx", "line 10: '(' was never closed: return (u.t - u.xx"),
+    "import math": ("import maths", "line 1: No module named 'maths'"),
+    "return u\n": ("return u\n\nk = l\n", "line 16: NameError: name 'l' is not defined"),
+}
+
+
+def test_mistakes_in_a_file_are_told_with_its_line_and_the_cure(tmp_path):
+    """In a process of its own, where nothing checks types before we do."""
+    for i, (old, (new, _)) in enumerate(_EDITS.items()):
+        assert old in _FILE
+        (tmp_path / f"{i}.py").write_text(_FILE.replace(old, new))
+    program = "import sys; from rwf.cli import main; [main(['show', path]) for path in sys.argv[1:]]"
+    files = [str(tmp_path / f"{i}.py") for i in range(len(_EDITS))]
+    done = subprocess.run([sys.executable, "-c", program, *files], capture_output=True, text=True, check=True)
+    told = [line for line in done.stderr.splitlines() if not line.startswith("(RWF_DEBUG")]
+    for file, line, (_, words) in zip(files, told, _EDITS.values(), strict=True):
+        parts = words.split(" .* ")
+        assert line.startswith(f"rwf: {file}, {parts[0]}"), line
+        assert parts[-1] in line

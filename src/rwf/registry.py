@@ -5,6 +5,7 @@ import importlib.metadata
 import importlib.util
 import pkgutil
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,6 +101,22 @@ def _load(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent.resolve()))  # as for a script: it may import its neighbours
     try:
         spec.loader.exec_module(module)
+    except Exception as error:
+        raise _placed(error, path) from error
     finally:
         sys.path.pop(0)
     return module
+
+
+def _placed(error: Exception, path: Path) -> Exception:
+    """An error of a person's file with its place there."""
+    own = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
+    place = f"{path}, line {own[-1]}" if own else str(path)
+    said = str(error)
+    if isinstance(error, SyntaxError):
+        place, said = f"{error.filename or path}, line {error.lineno}", f"{error.msg}: {(error.text or '').strip()}"
+    elif not isinstance(error, (ValueError, TypeError, ImportError)):
+        said = f"{type(error).__name__}: {error}"
+    elif "non-frozen dataclass" in said:
+        said += ". Write @dataclass(frozen=True) above the class."
+    return (ImportError if isinstance(error, ImportError) else ValueError)(f"{place}: {said}")

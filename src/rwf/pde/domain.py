@@ -40,6 +40,9 @@ class Box:
     def __init__(self, **axes: Interval | tuple[Number, Number]) -> None:
         if not axes:
             raise ValueError("A Box needs coordinates with their ranges: Box(x=(0, 1), t=(0, 1)).")
+        for name, i in axes.items():
+            if not (isinstance(i, (tuple, list)) and len(i) in (2, 3)):
+                raise ValueError(f"The range of {name} is {i!r}; give where it begins and ends: {name}=(0, 1).")
         ranges = {name: i if isinstance(i, Interval) else Interval(*i) for name, i in axes.items()}
         for name, (low, high, _) in ranges.items():
             if len(name) != 1:
@@ -90,14 +93,15 @@ class Box:
                 )
 
 
-def at(**held: Number | tuple[Number, ...]) -> Callable[[Function], Function]:
+def at(*bare: Any, **held: Number | tuple[Number, ...]) -> Callable[[Function], Function]:
     """Marks a method as a condition on a face: what it returns is to be zero there.
 
     `@at(t=0)` holds t; `@at(x=(0, 1))` is two faces, at x = 0 and at x = 1; several `@at` add up. The points of
     a condition are shared by its faces alike.
     """
-    if not held:
-        raise ValueError("at() needs the coordinate that is held: @at(t=0), @at(x=(0, 1)).")
+    if bare or not held:
+        method = f"{bare[0].__qualname__}: " if bare and hasattr(bare[0], "__qualname__") else ""
+        raise ValueError(f"{method}at() needs the coordinate that is held, by its name: @at(t=0), @at(x=(0, 1)).")
     values = [value if isinstance(value, tuple) else (value,) for value in held.values()]
     faces = [dict(zip(held, map(float, corner), strict=True)) for corner in itertools.product(*values)]
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from rwf.derive import Jet, Wanted, seed
 from rwf.errors import nearest
 from rwf.pde.domain import Face
-from rwf.pde.problem import Problem
+from rwf.pde.problem import Problem, check_domain
 from rwf.pde.unknown import Read, Reader, Recorder, Unknown
 
 _PROBES = 7  # points that a function is tried with: a number that no other size is likely to be
@@ -47,8 +47,7 @@ class Part:
 def parts_of(problem: Problem) -> list[Part]:
     """The residual and the conditions of a problem, each tried once on shapes alone."""
     kind = type(problem)
-    if not hasattr(kind, "domain"):
-        raise ValueError(f"{kind.__name__} has no domain. Write, for example: domain = Box(x=(0, 1), t=(0, 1)).")
+    check_domain(problem)
     if not callable(getattr(kind, "residual", None)):
         raise ValueError(
             f"{kind.__name__} has no residual. Write, for example: def residual(self, u): return u.t - u.xx"
@@ -108,11 +107,17 @@ def read_terms(
     try:
         found = function(problem, **arguments)
     except TypeError as error:  # JAX's words know nothing of the problem
-        said = str(error).partition("\n")[0]
-        raise ValueError(
-            f"{owner} cannot be computed: {said} Functions of an unknown are given its value, jnp.sin(u.value), and "
-            f"all that meets it has one number for each of the {count} points."
-        ) from error
+        said = str(error).partition("\n")[0].rstrip(".")
+        cure = (
+            "Functions of an unknown are given its value, jnp.sin(u.value), and all that meets it has one number for "
+            f"each of the {count} points."
+        )
+        if any(word in said for word in ("numpy.ndarray conversion", "ufunc", "Python scalars")):
+            cure = (
+                "NumPy and math cannot compute here, jax.numpy can: write jnp.sin(x) for np.sin(x), and of an unknown "
+                "jnp.sin(u.value)."
+            )
+        raise ValueError(f"{owner} cannot be computed: {said}. {cure}") from error
     terms = {f"{name}_{key}": value for key, value in found.items()} if isinstance(found, Mapping) else {name: found}
     checked = {}
     for term, value in terms.items():

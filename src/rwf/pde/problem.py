@@ -83,6 +83,13 @@ def recipe(problem: Problem, **settings: Any) -> Recipe:
 
     The encoding is exactly periodic in the coordinates that are.
     """
+    if not isinstance(problem, Problem):
+        name = problem.__name__ if isinstance(problem, type) else "MyProblem"
+        given = f"the class {name}" if isinstance(problem, type) else repr(problem)
+        raise TypeError(
+            f"recipe takes a problem, and was given {given}. Write recipe({name}(), ...), with parentheses."
+        )
+    check_domain(problem)
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", type(problem).__name__).lower()
     periods = problem.domain.periods
     defaults = {
@@ -96,6 +103,14 @@ def recipe(problem: Problem, **settings: Any) -> Recipe:
         "log_every": 100,
     }
     return Recipe(task=problem, **(defaults | settings))
+
+
+def check_domain(problem: Problem) -> None:
+    """Refuses a problem without a domain."""
+    name, domain = type(problem).__name__, getattr(problem, "domain", None)
+    if not isinstance(domain, Box):
+        has = "no domain" if domain is None else f"the domain {domain!r}, which is no Box"
+        raise ValueError(f"{name} has {has}. Write, for example: domain = Box(x=(0, 1), t=(0, 1)).")
 
 
 def _source(module: str) -> str:
