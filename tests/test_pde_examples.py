@@ -95,6 +95,73 @@ def test_of_a_system_the_unknown_is_drawn_that_is_compared(tmp_path):
     assert "q" in [axes.get_ylabel() for axes in drawing.figure.axes]
 
 
+_DRAWN = """
+from dataclasses import dataclass
+import numpy as np
+from rwf.pde import Box, Problem, at, recipe
+
+@dataclass(frozen=True)
+class Swing(Problem):
+    domain = Box(t=(0.0, 3.0))
+    unknowns = ("a", "b")
+
+    def residual(self, a, b):
+        return {"a": a.t - b, "b": b.t + a.value}
+
+    @at(t=0)
+    def start(self, a, b):
+        return {"a": a - 1, "b": b.value}
+
+    def exact(self, t):
+        return {"b": -np.sin(t)}
+
+@dataclass(frozen=True)
+class Bowl(Problem):
+    offset: float = 0.0
+
+    domain = Box(x=(0.0, 2.0), y=(0.0, 1.0))
+
+    def residual(self, u, x, y):
+        return u.laplacian - 4
+
+    def exact(self, x, y):
+        return x**2 + y**2 - self.offset
+
+SHORT = dict(steps=2, log_every=2, seeds=1)
+RECIPES = {
+    "swing": recipe(Swing(points=8, condition_points=4, grid=(7,)), **SHORT),
+    "bowl": recipe(Bowl(points=8, grid=(5, 4)), **SHORT),
+    "shifted": recipe(Bowl(points=8, grid=(5, 4), offset=2.0), case="shifted", **SHORT),
+}
+"""
+
+
+def test_solutions_of_an_ode_are_lines_and_maps_without_time_are_to_scale(tmp_path):
+    from rwf.report import load
+    from rwf.report.figures.solutions import solutions
+    from rwf.report.figures.style import style
+
+    own = tmp_path / "drawn.py"
+    own.write_text(_DRAWN)
+    for name in ("swing", "bowl", "shifted"):
+        words = ["--quiet", "--no-report", "--parametrization", "plain", "--out", str(tmp_path / "runs")]
+        assert main(["run", f"{own}:{name}", *words]) == 0
+    with style():
+        drawn = {record.case: solutions([record]) for record in load([tmp_path / "runs"])}
+    first, second = drawn["swing"].figure.axes
+    assert [line.get_label() for line in first.get_lines()] == ["Plain"]  # a has no exact solution
+    assert [line.get_label() for line in second.get_lines()] == ["Plain", "exact"]
+    np.testing.assert_allclose(second.get_lines()[1].get_ydata(), -np.sin(np.linspace(0, 3, 7)), atol=1e-6)
+    assert [axes.get_ylabel() for axes in (first, second)] == ["a", "b"]
+    for case, offset, colours, limits in (("bowl", 0.0, "viridis", (0, 5)), ("shifted", 2.0, "RdBu_r", (-3, 3))):
+        axes = drawn[case].figure.axes[0]
+        (image,) = axes.get_images()
+        x, y = np.meshgrid(np.linspace(0, 2, 5), np.linspace(0, 1, 4))  # x from left to right
+        np.testing.assert_allclose(image.get_array(), x**2 + y**2 - offset, atol=1e-6)
+        assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_aspect()) == ("x", "y", 1.0)
+        assert (image.get_cmap().name, *image.get_clim()) == (colours, *limits)
+
+
 def test_a_file_may_have_several_recipes_and_neighbours(tmp_path):
     (tmp_path / "neighbour_of_pair.py").write_text(_PAIR)
     (tmp_path / "two.py").write_text(

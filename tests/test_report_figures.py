@@ -1,11 +1,15 @@
 """What every figure of a report must show: what it is of, axes that can be read, and every line of the tables."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from fabricate import job, run_folder
 from rwf import report
+from rwf.report.curves import Band
 from rwf.report.figures import figures_for
-from rwf.report.figures.style import blank, log_where_positive, png, style
+from rwf.report.figures.style import blank, draw_band, log_where_positive, png, style
 
 
 def texts(drawing):
@@ -66,3 +70,80 @@ def test_ablations_of_several_parametrizations_are_told_apart(tmp_path):
     lines = [(line.get_label(), line.get_color()) for line in drawing.figure.axes[0].get_lines()]
     assert [label for label, _ in lines] == ["Plain", "RWF", "Plain+net.width=64", "RWF+net.width=64"]
     assert len({colour for _, colour in lines}) == 4
+
+
+def drawn(tmp_path, title):
+    return next(d for d in figures_for("regression-1d", report.load([tmp_path])) if d.title == title)
+
+
+def test_a_legend_with_many_long_entries_stays_within_the_figure_and_no_two_lines_are_alike(tmp_path):
+    changes = [{}, {"net.width": 64}, {"net.depth": 2, "net.width": 64, "optim.decay_rate": 0.5}, {"steps": 2_000}]
+    for name in ("plain", "aa", "wn", "rwf"):
+        for changed in changes:
+            run_folder(tmp_path, job(name, changes=changed), 0.3)
+    drawing = drawn(tmp_path, "Training, ablated")
+    png(drawing.figure)
+    (legend,) = drawing.figure.legends
+    box = legend.get_window_extent().transformed(drawing.figure.transFigure.inverted())
+    assert 0 <= box.x0 < box.x1 <= 1
+    assert 0 <= box.y0 < box.y1 < min(axes.get_position().y0 for axes in drawing.figure.axes)
+    lines = [(line.get_color(), str(line._unscaled_dash_pattern)) for line in drawing.figure.axes[0].get_lines()]
+    assert len(set(lines)) == len(lines) == 16
+
+
+def test_runs_with_other_settings_are_no_ablations(tmp_path):
+    run_folder(tmp_path, job("plain"), 0.3)
+    run_folder(tmp_path, job("plain", changes={"steps": 2_000}), 0.4)
+    titles = [text.get_text() for text in drawn(tmp_path, "Final values").figure.axes[0].texts]
+    assert titles == ["at the recipe's rate", "other settings"]
+
+
+def keys(drawing):
+    return [text.get_text() for legend in drawing.figure.legends for text in legend.get_texts()]
+
+
+def test_marks_have_a_key_within_the_figure(tmp_path, monkeypatch):
+    run_folder(tmp_path, job("plain"), 0.3)
+    assert keys(drawn(tmp_path, "Final values")) == ["a run", "mean", "95 % interval"]
+    assert keys(drawn(tmp_path, "Training")) == ["Plain"]
+    for module in ("rows", "figures.training"):
+        monkeypatch.setattr(f"rwf.report.{module}.paper_value", lambda *line: 0.2)
+    assert keys(drawn(tmp_path, "Final values"))[-1] == "the paper"
+    assert keys(drawn(tmp_path, "Training")) == ["Plain", "the paper's final value"]
+
+
+def test_the_lines_of_ten_and_five_percent_are_named(tmp_path):
+    run_folder(tmp_path, job("plain"), 0.02)
+    records = [
+        replace(r, members=tuple(replace(m, final={**m.final, "steps_to_10_percent": 5.0}) for m in r.members))
+        for r in report.load([tmp_path])
+    ]
+    drawing = next(d for d in figures_for("regression-1d", records) if d.title == "Training")
+    assert [text.get_text() for axes in drawing.figure.axes for text in axes.texts] == ["10 %", "5 %"]
+
+
+@pytest.mark.parametrize(("looks", "marker"), [(1, "o"), (2, "None")])
+def test_a_curve_of_one_look_is_a_point(looks, marker):
+    steps, values = np.arange(looks), np.ones(looks)
+    with style():
+        axes = blank(3.0).add_subplot()
+        draw_band(axes, Band(steps, values, values, values), color="black")
+    assert [str(line.get_marker()) for line in axes.get_lines()] == [marker]
+
+
+def test_the_ablation_has_plain_numbers_and_says_where_n_differs(tmp_path):
+    run_folder(tmp_path, job("rwf", grid={"rwf.mean": (0.5, 1.0), "rwf.stddev": (0.1, 0.5)}), np.linspace(0.2, 0.9, 12))
+    run_folder(tmp_path, job("plain", seeds=3), 0.3)
+    for expected, seeds in (
+        (["σ = 0.1", "σ = 0.5", "Plain"], 3),
+        (["σ = 0.1 (n = 3)", "σ = 0.5 (n = 3)", "Plain (n = 5)"], 5),
+    ):
+        if seeds == 5:
+            run_folder(tmp_path, job("plain", seeds=2, first_seed=3), 0.3)
+        drawing = drawn(tmp_path, "Ablation of μ and σ")
+        png(drawing.figure)
+        (axes,) = drawing.figure.axes
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == expected
+    labels = [tick.label1.get_text() for tick in (*axes.yaxis.get_major_ticks(), *axes.yaxis.get_minor_ticks())]
+    assert {"0.2", "0.5"} <= set(labels)
+    assert not any("times" in label for label in labels)

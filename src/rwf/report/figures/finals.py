@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rwf.report.figures.drawing import Drawing
-from rwf.report.figures.style import FAINT, blank, colour, log_where_positive
+from rwf.report.figures.style import FAINT, blank, colour, legend_below, log_where_positive
 from rwf.report.names import PARAMETRIZATIONS, metric
 from rwf.report.records import Record
 from rwf.report.rows import rows
 
 if TYPE_CHECKING:
     import matplotlib.axes
+    import matplotlib.figure
 
 _GAP = 0.5  # between groups, in columns
 
@@ -23,19 +24,21 @@ def finals(records: Sequence[Record], names: Sequence[str], title: str) -> Drawi
         "at the recipe's rate": [r for r in records if "+" not in r.variant and not r.tuned],
         "faster": [r for r in records if r.setting],
         "at tuned rates": [r for r in records if "+" not in r.variant and r.tuned],
-        "ablations": [r for r in records if "+" in r.variant and not r.setting],
+        "other settings": [r for r in records if "+" in r.variant and not r.setting],
     }
     groups = {name: group for name, group in groups.items() if group}
     if not groups or not names:
         return None
     columns = sum(len(group) for group in groups.values())
-    figure = blank(3.6 * len(names), width=2.0 + 0.9 * columns)
+    figure = blank(3.6 * len(names) + 0.3, width=max(5.0, 2.0 + 0.9 * columns))
     for panel, name in enumerate(names):
         _draw_panel(figure.add_subplot(len(names), 1, panel + 1), groups, name)
+    papers = any(row.paper is not None for row in rows(records))
+    _draw_key(figure, papers)
     caption = (
         "A dot a run; diamond and bar: the mean and its 95 % interval (t), no further down than a third of the smallest"
     )
-    caption += "; cross: the paper's value." if any(row.paper is not None for row in rows(records)) else "."
+    caption += "; cross: the paper's value." if papers else "."
     if "faster" in groups:
         caption += " Faster: at RWF's first effective rate, the recipe's times e to the mean of log s."
     if "at tuned rates" in groups:
@@ -44,6 +47,17 @@ def finals(records: Sequence[Record], names: Sequence[str], title: str) -> Drawi
             f"tuned on the training loss; the rates are below the names. {caption}"
         )
     return Drawing(title, caption, figure)
+
+
+def _draw_key(figure: "matplotlib.figure.Figure", papers: bool) -> None:
+    """What the marks are: a picture may leave its page."""
+    axes = figure.axes[0]
+    axes.plot([], [], "o", color=FAINT, alpha=0.45, markersize=5, mew=0, label="a run")
+    axes.plot([], [], "D", color=FAINT, markersize=7, mec="white", mew=0.9, label="mean")
+    axes.plot([], [], color=FAINT, linewidth=2, label="95 % interval")
+    if papers:
+        axes.plot([], [], "x", color="black", markersize=7, mew=1.6, label="the paper")
+    legend_below(figure)
 
 
 def _draw_panel(axes: "matplotlib.axes.Axes", groups: dict[str, list[Record]], name: str) -> None:

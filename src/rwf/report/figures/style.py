@@ -1,7 +1,8 @@
 """One style for all figures: the same colour for a parametrization everywhere, and bands over runs."""
 
 import io
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,34 @@ def colour(record: Record) -> str:
     return COLOURS.get(record.parametrization, INK)
 
 
+def legend_below(figure: "matplotlib.figure.Figure") -> None:
+    """The legend of the first panel below all, in as many rows as it needs: inside it would lie on the lines."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    labels = _wrapped(labels)
+    figure.legend(handles, labels, loc="outside lower center", ncols=_columns(labels, figure.get_figwidth()))
+
+
+def legend_rows(labels: Sequence[str], width: float = WIDTH) -> int:
+    """How many lines of text such a legend has."""
+    labels = _wrapped(labels)
+    rows = -(-len(labels) // _columns(labels, width))
+    return rows * max((label.count("\n") + 1 for label in labels), default=1)
+
+
+def _wrapped(labels: Sequence[str]) -> list[str]:
+    return ["\n".join(textwrap.wrap(label, 100)) for label in labels]
+
+
+def _columns(labels: Sequence[str], width: float) -> int:
+    """How many columns of a legend go into so many inches."""
+    from matplotlib.textpath import TextPath
+
+    size = _STYLE["legend.fontsize"]
+    words = [word for label in labels for word in label.split("\n")]
+    longest = max((float(TextPath((0, 0), word, size=size).get_extents().width) for word in words), default=0.0)
+    return max(1, min(len(labels), int(72 * width / (longest + 5.2 * size))))  # beside it: the line, and gaps
+
+
 def mark(figure: "matplotlib.figure.Figure", text: str) -> None:
     """Writes above a figure what must be known where it is shown without its page."""
     layout: Any = figure.get_layout_engine()
@@ -89,7 +118,7 @@ def draw_band(axes: "matplotlib.axes.Axes", band: Band | None, **line: Any) -> N
     """A median with its 16 to 84 % band over runs."""
     if band is None or not len(band.step):
         return
-    axes.plot(band.step, band.median, **line)
+    axes.plot(band.step, band.median, marker="o" if len(band.step) == 1 else None, **line)
     axes.fill_between(band.step, band.low, band.high, color=line.get("color"), alpha=0.18, linewidth=0)
 
 

@@ -5,13 +5,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from rwf.report.figures.drawing import Drawing
-from rwf.report.figures.style import FAINT, OTHERS, blank, colour, draw_band, label, log_where_positive, step_axis
+from rwf.report.figures.style import (
+    FAINT,
+    INK,
+    OTHERS,
+    blank,
+    colour,
+    draw_band,
+    label,
+    legend_below,
+    legend_rows,
+    log_where_positive,
+    step_axis,
+)
 from rwf.report.names import metric
 from rwf.report.paper import paper_value
 from rwf.report.reaching import METRIC, PERCENT
 from rwf.report.records import Record
 
-_LINES = ("--", ":", "-.")
+# Numbers of tints and of lines that have no common factor: taken side by side, no pair comes again for long.
+_TINTS = (*OTHERS, INK)
+_LINES: tuple[Any, ...] = ("--", ":", "-.", (0, (6, 1)), (0, (4, 1, 1, 1, 1, 1)))
 
 
 def training(records: Sequence[Record], names: Sequence[str], title: str) -> Drawing | None:
@@ -20,7 +34,7 @@ def training(records: Sequence[Record], names: Sequence[str], title: str) -> Dra
     panels = [name for name in asked if any(name in record.curves.values for record in records)]
     if not panels:
         return None
-    figure = blank(3.6)
+    figure = blank(3.4 + 0.2 * legend_rows([label(record) for record in records]))
     caption = "Median over the runs of a line, with the band from 16 % to 84 % of them"
     papers = percents = False
     lines = _lines(records)
@@ -36,10 +50,13 @@ def training(records: Sequence[Record], names: Sequence[str], title: str) -> Dra
             percents = True
             for percent in PERCENT:
                 axes.axhline(percent / 100, color=FAINT, linewidth=0.8, linestyle="--")
+                place = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+                axes.annotate(f"{percent} %", (1, percent / 100), color=FAINT, fontsize=8, **place)
         log_where_positive(axes, name)
         step_axis(axes)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))  # inside it would lie on the curves
+    if papers:
+        figure.axes[0].plot([], [], "x", color=FAINT, mew=1.8, label="the paper's final value")
+    legend_below(figure)
     caption += f"; dashed: {' % and '.join(map(str, PERCENT))} %" if percents else ""
     caption += "; crosses: the paper's final values" if papers else ""
     return Drawing(title, f"{caption}.", figure)
@@ -47,7 +64,7 @@ def training(records: Sequence[Record], names: Sequence[str], title: str) -> Dra
 
 def _lines(records: Sequence[Record]) -> list[dict[str, Any]]:
     """The first of a parametrization has its colour; ablations beside it have others, no two alike."""
-    lines, others = [], itertools.cycle(zip(OTHERS, _LINES, strict=True))
+    lines, others = [], zip(itertools.cycle(_TINTS), itertools.cycle(_LINES), strict=False)
     for i, record in enumerate(records):
         first = record.parametrization not in {other.parametrization for other in records[:i]}
         tint, style = (colour(record), "-") if first else next(others)
