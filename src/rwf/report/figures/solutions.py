@@ -95,22 +95,18 @@ def _drawn_maps(shown: Sequence[_Solved]) -> "matplotlib.figure.Figure":
     rows = 1 if exact is None else 2
     if exact is not None:
         maps = {"exact": exact, **maps}
-    names, (one, two) = first.task.problem.domain.names, first.task.problem.domain.intervals
-    style: dict[str, Any] = {"origin": "lower", "aspect": "auto", "interpolation": "nearest"}
-    high = 1.0
-    if "t" in names:
-        style["extent"] = (two.low, two.high, one.low, one.high)
-        across, up = names[1], names[0]
+    domain = first.task.problem.domain
+    axes, timed = list(domain.axes), "t" in domain.names
+    if timed:
+        axes.reverse()
     else:
-        style["extent"] = (one.low, one.high, two.low, two.high)
-        across, up = names
-        maps = {name: values.T for name, values in maps.items()}
-        exact = None if exact is None else exact.T
-        ratio = float((two.high - two.low) / (one.high - one.low))
-        if 1 / _FLATTEST <= ratio <= _FLATTEST:
-            high, style["aspect"] = ratio, "equal"
-    panel = min(2.3, 8.4 / len(maps) * high) if style["aspect"] == "equal" else 1.5
-    figure = blank(rows * (panel + 0.8))
+        maps, exact = {name: values.T for name, values in maps.items()}, None if exact is None else exact.T
+    (across, x), (up, y) = axes
+    ratio = float((y.high - y.low) / (x.high - x.low))
+    scaled = not timed and 1 / _FLATTEST <= ratio <= _FLATTEST
+    style: dict[str, Any] = {"origin": "lower", "interpolation": "nearest", "aspect": "equal" if scaled else "auto"}
+    style["extent"] = (x.low, x.high, y.low, y.high)
+    figure = blank(rows * (0.8 + (min(2.3, 8.4 / len(maps) * ratio) if scaled else 1.5)))
     grid = cast("Any", figure.subplots(rows, len(maps), squeeze=False, sharex=True, sharey=True))
     colours = _colours([exact] if exact is not None else list(maps.values()))
     errors = {} if exact is None else {name: np.abs(found - exact) for name, found in maps.items() if name != "exact"}
