@@ -133,11 +133,18 @@ def test_a_file_that_is_not_laid_out_as_it_must_be_is_refused(tmp_path, changes,
             operator_data.check(path)
 
 
-def test_an_hdf5_file_is_refused_for_what_nothing_reads_too(tmp_path):
+def test_an_hdf5_file_is_refused_for_names_that_are_nearly_right_too(tmp_path):
     for name in ("u_tst", "test/u"):
         path = write(tmp_path / "mine.h5", own(**{name: np.ones((2, 6))}))
         with pytest.raises(ValueError, match=f"nothing reads its {name.partition('/')[0]!r}"):
             operator_data.check(path)
+
+
+def test_what_else_a_file_holds_is_remarked(tmp_path):
+    path = write(tmp_path / "more.npz", own(viscosity=np.ones(1), mesh=np.ones((2, 2))))
+    operator_data.check(path)
+    remarks = find_recipe(str(path)).recipe.task.remarks(10)
+    assert remarks == ["nothing reads mesh, viscosity of more.npz"]
 
 
 def test_functions_that_are_tested_and_trained_are_remarked_by_their_number(tmp_path):

@@ -43,6 +43,7 @@ class Shapes:
     bytes: int
     tested: int  # functions of a_test, 0 without
     compressed: bool
+    unread: tuple[str, ...]  # what else the file holds
 
 
 @contextmanager
@@ -167,10 +168,11 @@ def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
     if missing:
         found = ", ".join(_names(Path(path))) or "none"
         raise refuse(f"there is no array {missing[0]!r}; the arrays of the file are: {found}.")
-    unread = [name for name in _names(Path(path)) if name not in arrays]
-    if unread:
-        hint = nearest(unread[0].lower(), [name for name in NAMES if name not in (*arrays, unread[0])])
-        raise refuse(f"nothing reads its {unread[0]!r}.{hint} Rename it, or leave it out.")
+    unread = tuple(name for name in _names(Path(path)) if name not in arrays)
+    for name in unread:
+        hint = nearest(name.lower(), [known for known in NAMES if known not in (*arrays, name)])
+        if hint:  # a slip, which would train on what was meant for the test
+            raise refuse(f"nothing reads its {name!r}.{hint} Rename it, or leave it out.")
     for name, array in arrays.items():
         if array.dtype.kind not in "fiu":
             raise refuse(f"{name!r} holds {array.dtype}, no real numbers.")
@@ -189,7 +191,7 @@ def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
     size = sum(4 * int(np.prod(arrays[name].shape)) for name in ("a", "y", "u"))  # as float32
     compressed = any(type(array) is np.ndarray for array in arrays.values())  # of an NPZ file: read, not mapped
     tested = arrays["a_test"].shape[0] if "a_test" in arrays else 0
-    return Shapes(a[0], a[1:], u[1], y[-1], len(y) == 2, size, tested, compressed)
+    return Shapes(a[0], a[1:], u[1], y[-1], len(y) == 2, size, tested, compressed, unread)
 
 
 def _test_shapes(refuse: Any, arrays: Mapping[str, Any], a: Any, y: Any, u: Any) -> None:

@@ -164,7 +164,8 @@ def _remarks(spec: OwnOperator, modified: int) -> tuple[str, ...]:
     leaked = operator_data.repeated(spec.path, rows)
     leak = f"{leaked} of the {tested} functions of the test are trained on too (the same values of a in {name}): "
     leak += "their error says nothing about new functions"
-    return (*([few] if rows < _FEW else []), *([leak] if leaked else []))
+    unread = f"nothing reads {', '.join(found.unread)} of {name}"
+    return (*([few] if rows < _FEW else []), *([leak] if leaked else []), *([unread] if found.unread else []))
 
 
 def _trained(spec: OwnOperator, found: operator_data.Shapes) -> int:
