@@ -1,10 +1,13 @@
 """Labels of points: ray parity, the pool, and what is kept of them."""
 
+import gzip
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rwf.data import KNOWN, content_digest
 from rwf.signals import occupancy, parity
 from rwf.signals.meshes import MeshWarning, RefusedMeshError, mesh_of, normalized
 from rwf.signals.occupancy import Shape, check_inside, label, pool_bits, surroundings
@@ -254,6 +257,11 @@ def test_the_data_are_used_where_they_are(cache, monkeypatch, tmp_path):
     shape = find_shape("dragon")
     assert shape.name == "dragon"
     assert len(shape.identity["sha256"]) == 64
+    assert source("dragon").endswith("which is not Stanford Dragon")
+    monkeypatch.setitem(KNOWN, "dragon.ply.gz", content_digest(tmp_path / "dragon.ply.gz"))
+    assert source("dragon").startswith("stand-in")  # not gzipped: what it holds cannot be told
+    (tmp_path / "dragon.ply.gz").write_bytes(gzip.compress(b"a dragon"))
+    monkeypatch.setitem(KNOWN, "dragon.ply.gz", content_digest(tmp_path / "dragon.ply.gz"))
     assert source("dragon") == "dragon.ply.gz: Stanford Dragon"
 
 

@@ -54,7 +54,8 @@ def find_data(name: str) -> Path | None:
 
 def is_known(path: Path) -> bool:
     """Whether a file holds the data set of its name, and not another one."""
-    return content_digest(path) == KNOWN.get(path.name)
+    found = content_digest(path)
+    return found is not None and found == KNOWN.get(path.name)
 
 
 def named(path: Path, what: str) -> str:
