@@ -5,6 +5,7 @@ import math
 import shlex
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,19 @@ def execute_jobs(jobs: list[Any], options: Execution, words: list[str], *, title
     if not options.no_report:
         name = f"report-{title.replace('/', '-')}{'-quick' if options.quick else ''}.html"
         try:
-            theory = words[0] == "reproduce"
-            print(f"report: {reports.write_report(records, options.out / name, theory=theory, note=say)}")
+            with drawing():
+                path = reports.write_report(records, options.out / name, theory=words[0] == "reproduce", note=say)
+            print(f"report: {path}")
         except ImportError as error:
             print(f"no report: {error}")
     return 0
+
+
+def drawing() -> AbstractContextManager[Any]:
+    """Says on a terminal that figures are being drawn: some of them take half a second each."""
+    from rich.console import Console
+
+    return Console(stderr=True).status("drawing the report's figures")
 
 
 def print_tables(records: Any) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from rwf.cli.execute import execute_jobs, print_tables
+from rwf.cli.execute import drawing, execute_jobs, print_tables
 from rwf.cli.options import ReportOptions, ReproduceOptions, RunOptions, SaveOptions, SurfaceOptions
 from rwf.cli.places import check_file, check_folder
 from rwf.cli.words import REPRODUCE_HELP, RUN_HELP, grid, name_first, once, parametrizations, read, say, taken
@@ -132,7 +132,9 @@ def report(words: list[str]) -> int:
     if options.figures:
         for path in reports.save_figures(records, options.figures, note=note):
             print(f"figure: {path}")
-    print(f"report: {reports.write_report(records, options.out, note=note)}")
+    with drawing():
+        path = reports.write_report(records, options.out, note=note)
+    print(f"report: {path}")
     return 0
 
 
