@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from rwf.derive.spread import spread
+from rwf.derive.tall import tall_product
 from rwf.derive.wanted import Wanted
 
 Row = Float[Array, "*_points _features"]
@@ -192,7 +193,7 @@ Field = Row | Jet | Bundle  # what flows through a net
 def _products(rows: list[Row], weight: Float[Array, "features outputs"]) -> list[Row]:
     """All rows times one matrix, in one product; going back, `split` is one concatenation and not many paddings."""
     flat = [row.reshape(-1, row.shape[-1]) for row in rows]
-    products = jax.lax.split(jnp.concatenate(flat) @ weight, [row.shape[0] for row in flat])
+    products = jax.lax.split(tall_product(jnp.concatenate(flat), weight), [row.shape[0] for row in flat])
     return [product.reshape(*row.shape[:-1], -1) for product, row in zip(products, rows, strict=True)]
 
 
