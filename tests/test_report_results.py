@@ -85,11 +85,16 @@ def test_a_whole_study_stays_small(tmp_path):
     assert saved(tmp_path / "runs", tmp_path).stat().st_size < 300_000
 
 
-def test_more_seeds_join_those_of_a_results_file(runs, tmp_path):
+@pytest.mark.parametrize("more", [4, 6, 8])
+def test_more_seeds_join_those_of_a_results_file(runs, tmp_path, more):
     path = saved(runs, tmp_path)
-    run_folder(tmp_path / "new", job("plain", seeds=4, first_seed=6), 0.5)
-    row = next(row for row in report.rows_of([path, tmp_path / "new"]) if row.metric == "rel_l2")
-    assert (row.parametrization, row.n) == ("plain", 10)
+    run_folder(tmp_path / "new", job("plain", seeds=more, first_seed=6), 0.5)
+    records = report.load([path, tmp_path / "new"])
+    row = next(row for row in report.rows_of(records) if row.metric == "rel_l2")
+    assert (row.parametrization, row.n) == ("plain", 6 + more)
+    assert records[0].curves.are_quantiles  # of the larger part: those of both cannot be had
+    (again,) = report.save_results(records, tmp_path / "both")
+    report.check_results(again)
 
 
 def test_quick_runs_are_refused_unless_they_are_asked_for(tmp_path):

@@ -59,10 +59,15 @@ def curves_of(looks: Mapping[str, Float[np.ndarray, "..."]]) -> Curves:
 def joined(one: Curves, other: Curves) -> Curves:
     """The curves of two groups of members, at the steps that both were looked at."""
     if one.are_quantiles or other.are_quantiles:
-        raise ValueError("Quantiles of two groups cannot be joined: take the curves of the larger group.")
+        raise ValueError("Quantiles of two groups cannot be joined: take those of the larger group.")
     steps, left, right = np.intersect1d(one.step, other.step, return_indices=True)
     names = [name for name in one.values if name in other.values]
     return Curves(steps, {n: np.hstack([one.values[n][left], other.values[n][right]]) for n in names})
+
+
+def as_quantiles(curves: Curves) -> Curves:
+    """The band of all members, as a results file has it."""
+    return curves if curves.are_quantiles else thinned(curves, len(curves.step))
 
 
 def thinned(curves: Curves, looks: int) -> Curves:

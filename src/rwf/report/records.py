@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rwf.record import Run
-from rwf.report.curves import Curves, curves_of, joined
+from rwf.report.curves import Curves, as_quantiles, curves_of, joined
 from rwf.report.names import CASES, PARAMETRIZATIONS, VARIANTS, place
 from rwf.report.reaching import reached
 
@@ -173,7 +173,7 @@ def _joined(one: Record, other: Record) -> Record:
         return one
     moved = tuple(replace(other.members[i], part=other.members[i].part + len(one.parts)) for i in new)
     if one.curves.are_quantiles or other.curves.are_quantiles:
-        curves = max(one, other, key=lambda r: len(r.members)).curves
+        curves = as_quantiles(max(one, other, key=lambda r: len(r.members)).curves)
     else:
         curves = joined(one.curves, other.curves.take(new))
     return replace(
