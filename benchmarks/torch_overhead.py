@@ -108,6 +108,8 @@ def training(setting: Setting, model: nn.Module, mode: str) -> Side:
         optimizer.step()
 
     steps = capture(step) if captured else step
+    with torch.no_grad():
+        first = loss().item()
 
     def side() -> float:
         wait(setting)
@@ -119,6 +121,10 @@ def training(setting: Setting, model: nn.Module, mode: str) -> Side:
 
     for _ in range(3):
         side()
+    with torch.no_grad():
+        last = loss().item()
+    if not last < first:
+        raise AssertionError(f"{mode}: what is timed does not train, the loss went from {first:g} to {last:g}.")
     return side
 
 
@@ -133,7 +139,11 @@ def capture(step: Callable[[], None]) -> Callable[[], None]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    return graph.replay
+
+    def replay(_kept: Callable[[], None] = step) -> None:  # a graph does not keep the tensors of its step alive
+        graph.replay()
+
+    return replay
 
 
 def inference(setting: Setting, model: nn.Module) -> Side:
