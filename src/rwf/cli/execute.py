@@ -16,7 +16,7 @@ from rwf.data import VARIABLE, use_data
 from rwf.recipe.checks import check
 
 
-def _keep_programs(folder: Path) -> None:
+def keep_programs(folder: Path) -> None:
     """On a GPU, XLA times kernels and takes the fastest, another one in each compilation.
 
     So compiled programs are kept beside the runs: a run that is resumed or repeated goes on with the same kernels,
@@ -47,7 +47,7 @@ def execute_jobs(jobs: list[Any], options: Execution, words: list[str], *, title
 
     _check(options)
     use_data(options.data)
-    _keep_programs(options.out.absolute())
+    keep_programs(options.out.absolute())
     progress = Progress(quiet=options.quiet)
     for data in dict.fromkeys(job.recipe.task.describe() for job, _ in jobs):
         if data.startswith("stand-in"):  # said before hours are spent, and in every table

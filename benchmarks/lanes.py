@@ -1,0 +1,107 @@
+"""Some rows of tables, side by side on one device and for a stated time: for a machine that is lent for minutes.
+
+    python benchmarks/lanes.py --minutes 9 "dr plain; dr rwf tuned" "ct/brain/siren plain grid; dr aa seeds=1"
+
+A lane is jobs with `;` between, one after the other in a process of its own; lanes run at the same time. A job is
+RECIPE PARAMETRIZATION and what changes it: `tuned` (its rate is tuned first), `faster` (at RWF's first effective rate),
+`grid` (that of the recipe in its study), PATH=VALUE. Runs go to --out; what is complete there is not run again, what
+is not finished in time is saved and goes on with the next call. `rwf reproduce CASE` runs all rows of a case in order.
+"""
+
+import argparse
+import functools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rwf.job import Job
+from rwf.plan import comparison, execute
+from rwf.registry import find_recipe, studies
+from rwf.spec import with_values
+from rwf.study import Beside
+
+_SHOWN = ("psnr", "ssim", "iou", "rel_l2", "loss")
+
+
+def planned(text: str) -> tuple[Job, bool]:
+    """A job from its words, and whether its rate is tuned first."""
+    name, parametrization, *rest = text.split()
+    flags = {word for word in rest if "=" not in word}
+    if unknown := flags - {"tuned", "faster", "grid"}:
+        raise ValueError(f"{text!r}: {', '.join(sorted(unknown))} is neither tuned, faster, grid nor PATH=VALUE.")
+    found = find_recipe(name)
+    recipe = with_values(found.recipe, {path: _value(text) for path, text in _pairs(rest)})
+    grid: Mapping[str, tuple[float, ...]] = {}
+    if "grid" in flags:
+        besides = [b for b in studies()[recipe.case].beside if b.recipe == name and b.grid]
+        if not besides:
+            raise ValueError(f"{text!r}: the study of {recipe.case} has no grid of {name}.")
+        grid = besides[0].grid
+    if "faster" in flags:
+        grid = Beside(name, faster=True).grid_of(recipe)
+    (job,) = comparison(found, recipe, (parametrization,), grid=grid)  # pyright: ignore[reportArgumentType]
+    return job, "tuned" in flags
+
+
+def _pairs(words: list[str]) -> list[tuple[str, str]]:
+    return [(path, text) for path, equals, text in (word.partition("=") for word in words) if equals]
+
+
+def _value(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        return text
+    return tuple(value) if isinstance(value, list) else value
+
+
+def lane(jobs: list[str], out: Path, deadline: float) -> int:
+    """Runs jobs one after the other, and prints a line for each."""
+    from rwf.cli.execute import keep_programs
+    from rwf.progress import Progress
+    from rwf.run import InterruptedRunError, run_job
+
+    keep_programs(out.absolute())
+    run = functools.partial(run_job, root=out, progress=Progress(quiet=True), resume=True, deadline=deadline)
+    for text in jobs:
+        clock = time.monotonic()
+        try:
+            folder = execute([planned(text)], run)[-1]
+        except InterruptedRunError as stopped:
+            print(f"{text}: {stopped}", flush=True)
+            return 0
+        print(f"{text}: {time.monotonic() - clock:.0f} s, {_summary(folder)}", flush=True)
+    return 0
+
+
+def _summary(folder: Path) -> str:
+    found = json.loads((folder / "summary.json").read_text())
+    means = {name: [v for v in found["final"].get(name, []) if v is not None] for name in _SHOWN}
+    shown = [f"{name} {sum(values) / len(values):.4g}" for name, values in means.items() if values]
+    rate = (found.get("tuning") or {}).get("chosen")
+    return ", ".join([*shown, *([f"rate {rate:g}"] if rate else [])])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("lanes", nargs="+", metavar="LANE")
+    parser.add_argument("--minutes", type=float, default=9.0)
+    parser.add_argument("--out", type=Path, default=Path("runs"), help="the folder of all run folders")
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    lanes = [[job.strip() for job in text.split(";") if job.strip()] for text in options.lanes]
+    if options.alone:
+        return lane(lanes[0], options.out, time.monotonic() + 60 * options.minutes)
+    for job in (job for jobs in lanes for job in jobs):
+        planned(job)  # a misspelling is found before anything runs
+    shared = [sys.executable, __file__, "--alone", "--minutes", str(options.minutes), "--out", str(options.out)]
+    workers = [subprocess.Popen([*shared, text]) for text in options.lanes]
+    return max(worker.wait() for worker in workers)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
