@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
+from rwf.errors import missing_extra
 from rwf.precision import resolve
 from rwf.record import Run
 from rwf.tensors import read_tensors, write_tensors
@@ -63,17 +64,30 @@ def read_pictures(run: Run) -> dict[int, UInt8[np.ndarray, "height width *channe
     return {int(name): array for name, array in read_tensors(path)[0].items()} if path.exists() else {}
 
 
-def render(run: Run, member: int) -> Float[np.ndarray, "height width *channels"]:
-    """The picture of one member, from its weights, at the precision of the run."""
+def render(run: Run, member: int, **options: int) -> Float[np.ndarray, "height width *channels"]:
+    """The picture of one member, from its weights, at the precision of the run; `options` are its task's own."""
     task, net = run.task(member), materialize(run.net(member))
     draw = task.render if getattr(task, "drawn_on_host", False) else partial(_rendered, task)
     with jax.default_matmul_precision(resolve(run.job.recipe.precision, jax.default_backend())):
-        return np.asarray(draw(net))
+        return np.asarray(draw(net, **options))
 
 
 @eqx.filter_jit  # compiled once for all members of a run
-def _rendered(task: Pictured, net: Any) -> Array:
-    return task.render(net)
+def _rendered(task: Any, net: Any, **options: int) -> Array:
+    return task.render(net, **options)
+
+
+def write_picture(path: Path, picture: Float[np.ndarray, "height width *channels"]) -> Path:
+    """Writes a picture in [0, 1] to a file, in the format that its ending names."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise missing_extra("pillow", "images", "Writing a picture") from None
+    formats = {suffix for suffix, name in Image.registered_extensions().items() if name in Image.SAVE}
+    if path.suffix.lower() not in formats:
+        raise ValueError(f"{path.name} has no ending that names a format of pictures. Use .png.")
+    Image.fromarray(as_bytes(picture)).save(path)
+    return path
 
 
 def as_bytes(picture: Float[np.ndarray, "..."]) -> UInt8[np.ndarray, "..."]:

@@ -18,6 +18,8 @@ from rwf.recipe import Recipe
 from rwf.spec import with_values
 from rwf.study import Study
 
+_PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".ppm", ".pgm")
+
 
 @dataclass(frozen=True)
 class Found:
@@ -40,11 +42,18 @@ def recipes() -> dict[str, Found]:
 
 
 def find_recipe(name: str) -> Found:
-    """The recipe of this name, of a `.py` file (its first, or `file.py:name`), or one for a file of operator data."""
+    """The recipe of this name, of a `.py` file (its first, or `file.py:name`), or one for a file of data.
+
+    A file of data is an operator's, `.npz`, `.h5` or `.hdf5`, or a picture.
+    """
     if name.endswith((".npz", ".h5", ".hdf5")):
         from rwf.tasks import own_operator
 
         return Found(own_operator.recipe_for(name), own_operator.SHORTER, Path(name).name)
+    if name.lower().endswith(_PICTURES):
+        from rwf.tasks import own_picture
+
+        return Found(own_picture.recipe_for(name), own_picture.SHORTER, Path(name).name)
     file, suffix, chosen = name.partition(".py:")
     if suffix or name.endswith(".py"):
         path = Path(f"{file}.py" if suffix else name)
@@ -66,7 +75,10 @@ def _instead(name: str, known: Iterable[str]) -> str:
     if Path(name).is_dir():
         return f"It is a folder: `rwf report {name}` reads the runs of one."
     if Path(name).is_file():
-        return "It is a file: those with recipes are .py files, those with an operator's data .npz, .h5 or .hdf5."
+        return (
+            "It is a file: those with recipes are .py files, those with an operator's data .npz, .h5 or .hdf5, and "
+            f"pictures {', '.join(_PICTURES)}."
+        )
     return nearest(name, known, most=3).strip() or "Nothing is near it."
 
 

@@ -22,9 +22,10 @@ rwf: random weight factorization for coordinate networks
   rwf save RUNS... [options]     write results/ from complete runs of full recipes
   rwf turntable RUN [options]    a film around a scene that a run has learnt
   rwf surface RUN [options]      the surface of a shape that a run has learnt, as a mesh file
+  rwf picture RUN [options]      the picture that a run has learnt, at any size, as an image file
 
-RECIPE is a name that `rwf list` prints, a .py file of your own (its first recipe, or FILE.py:NAME), or an NPZ or
-HDF5 file of an operator's data.
+RECIPE is a name that `rwf list` prints, a .py file of your own (its first recipe, or FILE.py:NAME), a picture, or an
+NPZ or HDF5 file of an operator's data.
 `rwf VERB --help` tells the options of a verb. Start with: rwf run regression-1d --quick
 """
 

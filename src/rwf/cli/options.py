@@ -77,3 +77,14 @@ class SurfaceOptions:
     resolution: int = 256  # nodes along the longest side
     member: int = 0  # which net of the run
     data: Path | None = None  # the folder of data files that it was trained with; the variable RWF_DATA otherwise
+
+
+@dataclass(frozen=True)
+class PictureOptions:
+    """Writes the picture that a run has learnt."""
+
+    run: tyro.conf.Positional[Path]  # a complete run folder of a picture, or a folder that holds one alone
+    out: Path = Path("picture.png")  # .png, .jpg, .tif and so on
+    scale: int = 1  # times as large as the picture that it was trained on: a net knows what lies between pixels
+    member: int = 0  # which net of the run
+    data: Path | None = None  # the folder of data files that it was trained with; the variable RWF_DATA otherwise

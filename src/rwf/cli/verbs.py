@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from rwf.cli.execute import drawing, execute_jobs, print_tables
-from rwf.cli.options import ReportOptions, ReproduceOptions, RunOptions, SaveOptions, SurfaceOptions
+from rwf.cli.options import PictureOptions, ReportOptions, ReproduceOptions, RunOptions, SaveOptions, SurfaceOptions
 from rwf.cli.places import check_file, check_folder
 from rwf.cli.words import REPRODUCE_HELP, RUN_HELP, grid, name_first, once, parametrizations, read, say, taken
 from rwf.data import use_data
@@ -179,6 +179,25 @@ def surface(words: list[str]) -> int:
     return 0
 
 
+def picture(words: list[str]) -> int:
+    """`rwf picture RUN [options]`"""
+    options = read(PictureOptions, words, "rwf picture", None)
+    from rwf.pictures import render, write_picture
+    from rwf.recipe.checks import check
+    from rwf.record import only_run
+    from rwf.tasks.pixels import PixelTask
+
+    check("1 or more", **{"--scale": options.scale})
+    check_file("--out", options.out)
+    use_data(options.data)
+    run = only_run(options.run)
+    run.check_data()
+    if not isinstance(run.task(options.member), PixelTask):
+        raise ValueError(f"{run.folder} is a run of {run.info['case']}, which is no picture. Name one of a picture.")
+    print(f"picture: {write_picture(options.out, render(run, options.member, scale=options.scale))}")
+    return 0
+
+
 VERBS: dict[str, Callable[[list[str]], int]] = {
     "list": list_recipes,
     "show": show_recipe,
@@ -188,4 +207,5 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "save": save,
     "turntable": turntable,
     "surface": surface,
+    "picture": picture,
 }

@@ -102,6 +102,20 @@ def read_image(path: str | Path) -> Float32[np.ndarray, "h w 3"]:
         ) from None
 
 
+def reduced(picture: Float32[np.ndarray, "h w 3"], side: int) -> Float32[np.ndarray, "rows columns 3"]:
+    """The picture with so many pixels along its longer side, smoothed for that; a smaller one as it is."""
+    height, width, _ = picture.shape
+    if max(height, width) <= side:
+        return picture
+    try:
+        from skimage.transform import resize
+    except ImportError:
+        raise missing_extra("scikit-image", "images", "Reducing a picture") from None
+    shape = tuple(max(1, round(n * side / max(height, width))) for n in (height, width))
+    resized: Any = resize(picture, shape, anti_aliasing=True)
+    return np.clip(resized, 0, 1).astype(np.float32)
+
+
 class _RefusedError(ValueError):
     """A file that is refused, in our own words."""
 

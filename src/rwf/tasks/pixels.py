@@ -45,11 +45,14 @@ class PixelTask(Task):
         """The brightness of the pixels that are trained on; `batch` is their features where they are at hand."""
         return squash(net(self.seen_pixels) if batch is None else net.decode(batch), self.output)
 
-    def render(self, net: Any) -> Float[Array, "height width *channels"]:
-        """The whole picture as the net sees it, computed in blocks so that memory stays small."""
-        shape = self.truth.shape
-        x = pixel_grid(*shape[:2]).reshape(self.blocks, -1, 2)
-        return jax.lax.map(lambda block: squash(net(block), self.output), x).reshape(shape)
+    def render(self, net: Any, scale: int = 1) -> Float[Array, "height width *channels"]:
+        """The whole picture as the net sees it, `scale` times as large, in blocks so that memory stays small."""
+        height, width, *channels = self.truth.shape
+        x = pixel_grid(scale * height, scale * width)
+        pixels, blocks = x.reshape(-1, 2), scale**2 * self.blocks
+        padded = jnp.pad(pixels, ((0, -len(pixels) % blocks), (0, 0))).reshape(blocks, -1, 2)
+        values = jax.lax.map(lambda block: squash(net(block), self.output), padded).reshape(-1, self.outputs)
+        return values[: len(pixels)].reshape(*x.shape[:2], *channels)
 
 
 def every(picture: np.ndarray, size: int, blocks: int, *, least: int) -> np.ndarray:

@@ -24,8 +24,8 @@ _OWN: _Draws = {
     **dict.fromkeys(("shape/dragon", "shape/armadillo"), (shape.surfaces,)),
     **dict.fromkeys(("dr", "darcy", "burgers"), (operators.predictions, operators.spread)),
 }
-# A person's own case may be a PDE, or an operator.
-_ANYBODYS = (solutions, operators.predictions, operators.spread)
+# A person's own case may be a picture, a PDE, or an operator.
+_ANYBODYS = (pictures.own, solutions, operators.predictions, operators.spread)
 # Figures with a panel for each case of a family, `image/natural` and `image/text`: drawn with the first of them.
 _FAMILY: _Draws = {"image": (siren.sweep,), "ct": (siren.sweep,)}
 # Figures of the theory, which show no run.

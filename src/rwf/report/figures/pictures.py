@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from rwf.pictures import Pictured, read_pictures, render
+from rwf.record import Run
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.style import blank
 from rwf.report.names import PARAMETRIZATIONS
@@ -43,6 +44,11 @@ def comparison(records: Sequence[Record]) -> Drawing | None:
     return _drawing(variant, [_read(found, signal) for signal in signals]) if signals else None
 
 
+def own(records: Sequence[Record]) -> Drawing | None:
+    """The same of a case that is not ours: of runs that kept pictures, which others have none of."""
+    return comparison([r for r in records if any(part.run and read_pictures(part.run) for part in r.parts)])
+
+
 def _sources(record: Record) -> dict[int, tuple[Member, bool]]:
     """The first member of each signal that can be shown, and whether its picture is at hand or must be rendered."""
     kept = [set(read_pictures(part.run)) if part.run else set() for part in record.parts]
@@ -70,10 +76,18 @@ def _read(records: dict[str, Record], signal: int) -> _Shown:
         assert run is not None  # or it would be no source
         picture = read_pictures(run)[member.index] / 255 if at_hand else render(run, member.index)
         predictions[name], recorded[name] = np.clip(picture, 0, 1), member.final.get("psnr")
-        task = run.task(member.index)
-        truth = np.asarray(task.truth) if isinstance(task, Pictured) else None
+        truth = _truth(run, member.index)
     same = truth is not None and all(_agrees(predictions[n], truth, recorded[n]) for n in predictions)
     return _Shown(truth if same else None, predictions, recorded)
+
+
+def _truth(run: Run, member: int) -> Float[np.ndarray, "height width *channels"] | None:
+    """What a run was trained on, where this machine has it."""
+    try:
+        task = run.task(member)
+    except (OSError, ValueError):  # a person's own picture that was moved, or changed
+        return None
+    return np.asarray(task.truth) if isinstance(task, Pictured) else None
 
 
 def _agrees(picture: np.ndarray, truth: np.ndarray, psnr: float | None) -> bool:
@@ -88,7 +102,8 @@ def _drawing(variant: str, shown: Sequence[_Shown]) -> Drawing:
     known = any(picture.truth is not None for picture in shown)  # or there is no place for it, nor for errors
     columns = known + max(len(picture.predictions) for picture in shown)
     rows = (1 + known) * len(shown)
-    figure = blank(2.35 * rows, width=2.2 * columns)
+    height, width, *_ = next(iter(shown[0].predictions.values())).shape
+    figure = blank((0.15 + 2.2 * height / width) * rows, width=2.2 * columns)
     grid: Any = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat:
         axes.set_axis_off()
