@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rwf.cli import main
 from rwf.job import Job
 from rwf.pictures import Pictured
 from rwf.progress import Progress
@@ -232,6 +233,22 @@ def test_the_pool_holds_sixteen_million_points_and_the_test_a_quarter_million():
         assert (spec.pool, spec.batch, spec.near) == (2**24, 8192, 2**18)
 
 
+def _check_verb(folder, tmp_path, monkeypatch):
+    """`rwf surface` of a run: its file, at the run's precision; what cannot be written is not computed."""
+    words = ["surface", str(folder), "--resolution", "24", "--out", str(tmp_path / "ball.ply")]
+    assert main(words) == 0
+    assert not edges(read_mesh(tmp_path / "ball.ply")).words
+    with monkeypatch.context() as patch:
+        seen = []
+        nothing = Surface(np.zeros((0, 3)), np.zeros((0, 3), int))
+        found = lambda *_: (seen.append(jax.config.jax_default_matmul_precision), nothing)[1]  # noqa: E731
+        patch.setattr(Occupancy, "surface", found)
+        assert main(words) == 2  # no surface, no file
+        assert seen == ["highest"]
+        assert main([*words[:-1], str(tmp_path / "ball.xyz")]) == 2
+        assert seen == ["highest"]
+
+
 def test_a_run_learns_a_ball_measures_it_and_shows_it(cache, monkeypatch, tmp_path):
     monkeypatch.setattr("rwf.signals.shapes.SOLIDS", {"knot": ball})
     found = find_recipe("shape/dragon/gaussian")
@@ -260,6 +277,7 @@ def test_a_run_learns_a_ball_measures_it_and_shows_it(cache, monkeypatch, tmp_pa
     assert (run.curves["loss"][-1] < 0.2).all()
     assert max(run.summary["final"]["chamfer"]) < 0.05
     assert min(run.summary["final"]["normal_consistency"]) > 0.8
+    _check_verb(folder, tmp_path, monkeypatch)
     (record,) = load([folder])
     drawing = surfaces([record])
     assert drawing is not None

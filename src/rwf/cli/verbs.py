@@ -159,8 +159,11 @@ def turntable(words: list[str]) -> int:
 def surface(words: list[str]) -> int:
     """`rwf surface RUN [options]`"""
     options = read(SurfaceOptions, words, "rwf surface", None)
+    import jax
+
+    from rwf.precision import resolve
     from rwf.record import only_run
-    from rwf.surface import write_surface
+    from rwf.surface import check_surface_file, write_surface
     from rwf.tree import materialize
 
     if options.resolution < 8:
@@ -168,13 +171,17 @@ def surface(words: list[str]) -> int:
             f"A surface needs 8 nodes or more along its longest side; --resolution is {options.resolution}."
         )
     check_file("--out", options.out)
+    check_surface_file(options.out)
     use_data(options.data)
     run = only_run(options.run)
     run.check_data()
     task = run.task(options.member)
     if not hasattr(task, "surface"):
         raise ValueError(f"{run.folder} is a run of {run.info['case']}, which has no surface. Name one of a shape.")
-    found = task.surface(materialize(run.net(options.member)), options.resolution)
+    with jax.default_matmul_precision(resolve(run.job.recipe.precision, jax.default_backend())):
+        found = task.surface(materialize(run.net(options.member)), options.resolution)
+    if not len(found.faces):
+        raise ValueError(f"The net of {run.folder} has learnt no surface: it says that everything is outside.")
     print(f"surface: {write_surface(options.out, found)}")
     return 0
 

@@ -49,16 +49,23 @@ def _block(net: Any, axes: list[Float[Array, "_"]], start: Array) -> Float[Array
     return net(jnp.stack([axis[i] for axis, i in zip(axes, nodes, strict=True)], axis=-1))[:, 0]
 
 
-def write_surface(path: str | Path, surface: Surface) -> Path:
-    """Writes a surface to a PLY, GLB, STL or OBJ file, as its name ends."""
+def check_surface_file(path: str | Path) -> Path:
+    """Refuses a name that ends in no format of meshes, and a machine without trimesh: before the work, not after it."""
     try:
-        import trimesh
+        import trimesh  # noqa: F401
     except ImportError:
         raise missing_extra("trimesh", "mesh", "Writing a mesh") from None
-
     path = Path(path)
     if path.suffix.lower() not in FILES:
         raise ValueError(f"A mesh is written as {', '.join(FILES)}; {path.name} ends in none of them.")
+    return path
+
+
+def write_surface(path: str | Path, surface: Surface) -> Path:
+    """Writes a surface to a PLY, GLB, STL or OBJ file, as its name ends."""
+    path = check_surface_file(path)
+    import trimesh
+
     path.parent.mkdir(parents=True, exist_ok=True)
     trimesh.Trimesh(surface.vertices, surface.faces, process=False).export(path)
     return path
