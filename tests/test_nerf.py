@@ -337,5 +337,9 @@ def test_films_that_cannot_be_made_are_refused(run, tmp_path, monkeypatch, capsy
         films.turntable(run, frames=0)
     with pytest.raises(ValueError, match="members 0 to 1; got 7"):
         films.turntable(run, member=7)
+    monkeypatch.setattr(films, "turntable", lambda *_, **__: pytest.fail("rendered what cannot be written"))
+    for name, why in (("film.mp4", "ffmpeg"), ("film.avi", "got film.avi")):
+        assert films.main([str(run.folder), "--out", str(tmp_path / name)]) == 2
+        assert why in capsys.readouterr().err
     assert films.main([str(tmp_path)]) == 2
     assert "holds 0 complete runs" in capsys.readouterr().err

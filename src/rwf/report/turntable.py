@@ -3,6 +3,7 @@
 rwf turntable RUN_FOLDER [--out turntable.gif] [--frames 60] [--height 200]
 """
 
+import importlib.util
 import io
 import shutil
 import subprocess
@@ -65,23 +66,27 @@ def turntable(
     return np.rint(255 * np.clip(pictures, 0, 1)).astype(np.uint8)
 
 
+def check_film(path: Path) -> None:
+    """Refuses a film that could not be written: before its pictures are rendered, which may take long."""
+    kind = path.suffix.lower()
+    if kind not in (".gif", ".mp4"):
+        raise ValueError(f"A film is a .gif or an .mp4 file; got {path.name}.")
+    if kind == ".gif" and importlib.util.find_spec("PIL") is None:
+        raise missing_extra("pillow", "images", "Writing a GIF")
+    if kind == ".mp4" and shutil.which("ffmpeg") is None:
+        raise ValueError("An MP4 needs the program ffmpeg, which is not installed. Write a .gif instead.")
+
+
 def write_film(pictures: UInt8[np.ndarray, "frames height width 3"], path: Path) -> Path:
     """Writes pictures as a film that begins again when it ends: a GIF, or an MP4 where ffmpeg is installed."""
-    if path.suffix.lower() == ".gif":
-        content = _gif(pictures)
-    elif path.suffix.lower() == ".mp4":
-        content = _mp4(pictures)
-    else:
-        raise ValueError(f"A film is a .gif or an .mp4 file; got {path.name}.")
-    write_atomically(path, content)
+    check_film(path)
+    write_atomically(path, _gif(pictures) if path.suffix.lower() == ".gif" else _mp4(pictures))
     return path
 
 
 def _gif(pictures: UInt8[np.ndarray, "frames height width 3"]) -> bytes:
-    try:
-        from PIL import Image
-    except ImportError:
-        raise missing_extra("pillow", "images", "Writing a GIF") from None
+    from PIL import Image
+
     first, *others = [Image.fromarray(picture) for picture in pictures]
     with io.BytesIO() as buffer:
         first.save(buffer, "GIF", save_all=True, append_images=others, duration=1000 // RATE, loop=0)
@@ -89,16 +94,13 @@ def _gif(pictures: UInt8[np.ndarray, "frames height width 3"]) -> bytes:
 
 
 def _mp4(pictures: UInt8[np.ndarray, "frames height width 3"]) -> bytes:
-    program = shutil.which("ffmpeg")
-    if program is None:
-        raise ValueError("An MP4 needs the program ffmpeg, which is not installed. Write a .gif instead.")
     # players want even sizes
     pictures = pictures[:, : pictures.shape[1] // 2 * 2, : pictures.shape[2] // 2 * 2]
     size = f"{pictures.shape[2]}x{pictures.shape[1]}"
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(RATE), "-i", "-"]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "film.mp4"
-        command = [program, "-loglevel", "error", *source, "-pix_fmt", "yuv420p", str(out)]
+        command = [shutil.which("ffmpeg") or "ffmpeg", "-loglevel", "error", *source, "-pix_fmt", "yuv420p", str(out)]
         made = subprocess.run(command, input=np.ascontiguousarray(pictures).tobytes(), capture_output=True, check=False)
         if made.returncode:
             raise RuntimeError(f"ffmpeg failed: {made.stderr.decode(errors='replace').strip()[-300:]}")
@@ -109,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Reads a command line, renders and writes the film."""
     options = tyro.cli(Annotated[Options, tyro.conf.arg(name="")], args=arguments, prog="rwf turntable")
     try:
+        check_film(options.out)
         use_data(options.data)
         run = only_run(options.run)
         settings: dict[str, Any] = {
