@@ -245,6 +245,12 @@ def test_settings_that_cannot_be_meant_are_refused(settings, message):
         SceneViews(**settings)
 
 
+def test_rays_that_miss_what_the_cameras_look_at_are_remarked():
+    assert SceneViews("procedural", size=8).remarks(100) == []
+    (remark,) = SceneViews("procedural", size=8, near=5.0).remarks(100)
+    assert "look at a place 4 away, and rays are sampled from 5 to 6: give --task.near and --task.far" in remark
+
+
 # Pictures and films
 
 

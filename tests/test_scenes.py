@@ -13,7 +13,7 @@ import pytest
 from rwf.render import look_at, orbit
 from rwf.signals.blender import read_blender
 from rwf.signals.procedural_scene import procedural_scene
-from rwf.signals.scenes import Scene, check_scene, load_scene, read_npz, shrink, source
+from rwf.signals.scenes import Scene, check_scene, distance_to_middle, load_scene, read_npz, shrink, source
 
 Image = pytest.importorskip("PIL.Image", reason="views are read by Pillow: pip install 'rwf[images]'")
 
@@ -280,7 +280,10 @@ def test_lego_is_read_from_the_data_folder_as_a_file_or_a_folder(blender, tmp_pa
     monkeypatch.setenv("RWF_DATA", str(tmp_path))
     blender(folder=tmp_path / "lego")
     assert load_scene("lego", 12).split == (3, 4)
-    assert source("lego").startswith("lego: NeRF's Lego")
+    first = source("lego")
+    assert re.fullmatch(r"folder lego \(\w{8}\), taken for NeRF's Lego", first)
+    blender(folder=tmp_path / "lego", views=4)
+    assert source("lego") != first  # so that a run of other views is not taken for done
     np.savez(tmp_path / "lego.npz", **arrays())
     assert load_scene("lego", 6).images.shape == (5, 6, 8, 4)
     assert re.fullmatch(r"stand-in: lego\.npz \(\w{8}\), which is not NeRF's Lego, .*", source("lego"))  # another scene
@@ -298,6 +301,26 @@ def test_a_scene_that_is_not_there_is_refused_and_the_choices_named(monkeypatch)
     monkeypatch.delenv("RWF_DATA", raising=False)
     with pytest.raises(ValueError, match=r"no scene 'lgo'. Use lego .*procedural, or the path of an NPZ"):
         load_scene("lgo", 12)
+
+
+def test_lego_that_is_there_is_not_called_missing(tmp_path, monkeypatch):
+    monkeypatch.setenv("RWF_DATA", str(tmp_path))
+    np.savez(tmp_path / "lego.npz", **arrays())
+    with pytest.raises(ValueError, match=r"no scene 'lgo'. Use lego, procedural"):
+        load_scene("lgo", 12)
+
+
+@pytest.mark.parametrize("radius", [0.5, 4.0, 40.0])
+def test_the_place_that_cameras_look_at_is_found(radius):
+    poses = orbit(7, radius=radius, elevation=30.0)
+    poses[:, :3, 3] += [1.0, -2.0, 3.0]  # wherever it is
+    assert distance_to_middle(poses) == pytest.approx(radius, rel=1e-4)
+
+
+def test_cameras_side_by_side_look_at_no_place():
+    poses = np.tile(np.eye(4, dtype=np.float32), (5, 1, 1))
+    poses[:, 0, 3] = np.arange(5)
+    assert distance_to_middle(poses) is None
 
 
 # The stand-in

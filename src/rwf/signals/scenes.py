@@ -79,6 +79,16 @@ def check_focal(name: str, focal: float, angle: float, width: int) -> None:
         )
 
 
+def distance_to_middle(poses: Float32[np.ndarray, "views 4 4"]) -> float | None:
+    """How far cameras are, by the median, from the place that all of them look at; None where they look in parallel."""
+    origins, ahead = poses[:, :3, 3].astype(np.float64), -poses[:, :3, 2].astype(np.float64)
+    across = np.eye(3) - ahead[:, :, None] * ahead[:, None]  # what of a vector is at right angles to each view
+    if np.linalg.eigvalsh(across.mean(axis=0))[0] < 1e-3:
+        return None
+    middle = np.linalg.solve(across.sum(axis=0), (across @ origins[:, :, None]).sum(axis=0))[:, 0]
+    return float(np.median(((middle - origins) * ahead).sum(axis=1)))
+
+
 def shrink(scene: Scene, size: int) -> Scene:
     """The scene with images of another height: averages over whole squares, with transparent pixels not counted."""
     views, height, width, _ = scene.images.shape
@@ -115,7 +125,7 @@ def source(name: str) -> str:
     if path is not None:
         if name != "lego":
             return f"scene {path.name} ({fingerprint(path)})"
-        return named(path, WHAT) if path.is_file() else f"{path.name}: {WHAT}"
+        return named(path, WHAT) if path.is_file() else f"folder lego ({fingerprint(path)}), taken for NeRF's Lego"
     generated = "a procedural scene, 120 views rendered by our own ray marcher"
     return f"stand-in: {generated}" if name == "lego" else f"generated: {generated}"
 
@@ -128,9 +138,10 @@ def _path(name: str) -> Path | None:
         return found.parent if found and found.suffix == ".json" else found
     path = Path(name).expanduser()
     if not path.exists():
+        absent = "" if _path("lego") else f" ({missing('lego.npz', WHAT)})"
         raise ValueError(
-            f"There is no scene {name!r}. Use lego ({missing('lego.npz', WHAT)}), procedural, or the path of an NPZ "
-            "file or of a folder with transforms_train.json, transforms_test.json and their PNG files."
+            f"There is no scene {name!r}. Use lego{absent}, procedural, or the path of an NPZ file or of a folder with "
+            "transforms_train.json, transforms_test.json and their PNG files."
         )
     return path
 

@@ -11,9 +11,9 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from rwf.accumulate import mean_over_pieces
 from rwf.measure import psnr, ssim
-from rwf.recipe import MLP, Adam, Factorization, Gaussian, Recipe, TaskSpec
+from rwf.recipe import MLP, Adam, Factorization, Gaussian, NetSpec, Recipe, TaskSpec
 from rwf.render import Camera, Radiance, Rays, Sampling, distances, pixel_rays, render_rays, render_view
-from rwf.signals.scenes import load_scene, source
+from rwf.signals.scenes import distance_to_middle, load_scene, source
 from rwf.study import Beside, Study
 from rwf.tasks.base import Task
 
@@ -50,6 +50,17 @@ class SceneViews(TaskSpec):
 
     def describe(self) -> str:
         return source(self.scene)
+
+    def remarks(self, steps: int, net: NetSpec | None = None) -> list[str]:
+        """Rays that end before what the cameras look at, or begin behind it, see nothing of it."""
+        scene = load_scene(self.scene, self.size)
+        away = distance_to_middle(scene.poses[: scene.split[0]])
+        if away is None or self.near < away < self.far:
+            return []
+        return [
+            f"the cameras look at a place {away:.3g} away, and rays are sampled from {self.near:g} to {self.far:g}: "
+            "give --task.near and --task.far of this scene"
+        ]
 
 
 class Batch(NamedTuple):
