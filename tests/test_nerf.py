@@ -70,6 +70,15 @@ class Known:
         return jnp.concatenate([jnp.log(colour) - jnp.log1p(-colour), density[:, None]], axis=-1)
 
 
+class Tinted(eqx.Module):
+    """A net that darkens a picture."""
+
+    tint: jax.Array
+
+    def decode(self, picture):
+        return self.tint * picture
+
+
 def tiny_job(parametrization="rwf", **changes):
     recipe = RECIPES["nerf/lego"]
     return Job(with_values(recipe, TINY | changes), parametrization, recipe, quick=TINY | changes)
@@ -212,6 +221,14 @@ def test_during_training_two_of_the_test_views_are_looked_at():
     expected = np.mean([-10 * np.log10(np.mean(truth[view] ** 2)) for view in (3, 5)])
     assert set(measured) == {"psnr_two_views", "ssim_two_views"}
     np.testing.assert_allclose(measured["psnr_two_views"], expected, rtol=1e-4)
+
+
+def test_what_is_measured_at_the_end_is_compiled_once_for_all_seeds(stand_in, monkeypatch):
+    traced = []
+    monkeypatch.setattr(RadianceField, "view", lambda self, net, pose: traced.append(pose) or net.decode(self.truth))
+    values = [stand_in.conclude(Tinted(jnp.array(tint))) for tint in (0.5, 0.25)]
+    assert len(traced) == 1
+    assert values[0]["psnr"] != values[1]["psnr"]
 
 
 def test_seeds_are_members_of_one_program(run):

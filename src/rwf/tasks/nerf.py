@@ -119,6 +119,7 @@ class RadianceField(Task):
         two = self.test_views[:: max(1, len(self.test_views) // 2)][:2]
         return {f"{name}_two_views": value for name, value in self._quality(net, two).items()}
 
+    @eqx.filter_jit  # compiled once for all members of a run
     def conclude(self, net: Any) -> dict[str, Array]:
         """What the table is about: the means over all test views, once, after the last step."""
         return self._quality(net, self.test_views)
