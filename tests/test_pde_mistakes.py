@@ -149,6 +149,56 @@ def test_what_jax_refuses_is_said_with_the_name_of_the_function(residual):
         replace(wrong(), grid=(3, 4, 5)).build(0)
 
 
+@pytest.mark.parametrize("method", ["residual", "late", "exact", "ansatz"])
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (lambda self: speed, "NameError: name 'speed' is not defined"),  # pyright: ignore
+        (lambda self: self.speed, "AttributeError: 'Wrong' object has no attribute 'speed'"),
+        (lambda self: 1 / 0, "ZeroDivisionError: division by zero"),
+    ],
+    ids=["a name", "a setting", "a number"],
+)
+def test_what_python_refuses_is_said_with_the_name_of_the_function(method, body, message):
+    functions = {
+        "residual": lambda self, u: body(self) * u.t,
+        "late": at(t=2)(lambda self, u: body(self) * u),
+        "exact": lambda self, x, y, t: body(self) * x,
+        "ansatz": lambda self, net, points: body(self) * net(points),
+    }
+    wrong = type("Wrong", (Heat,), {method: functions[method]})
+    with pytest.raises(ValueError, match=rf"Wrong\.{method} cannot be computed: {message}"):
+        small(wrong).build(0)
+
+
+@pytest.mark.parametrize(
+    ("residual", "message"),
+    [
+        (lambda self, u: u.t == u.xx, "returned values of type bool; .* left side minus right side"),
+        (lambda self, u: u.t if u.x > 0 else u.xx, r"cannot be computed: .* write jnp.where\(condition, a, b\)"),
+        (lambda self, u: u.z, "cannot be computed: u.z is no derivative.* Write u.x"),
+    ],
+    ids=["an equation", "an if", "no derivative"],
+)
+def test_a_residual_that_is_no_number_to_be_zero_is_refused_by_name(residual, message):
+    with pytest.raises(ValueError, match=rf"Wrong\.residual {message}"):
+        small(type("Wrong", (Heat,), {"residual": residual})).build(0)
+
+
+@pytest.mark.parametrize(
+    ("exact", "message"),
+    [
+        (lambda self, x, y, t: math.sin(x), r"cannot be computed: .* write np.sin\(x\) for math.sin\(x\)"),
+        (lambda self, x, y, t: np.exp(1j * x), "returned complex numbers for u; expected a real number"),
+        (lambda self, x, y, t: "sin x", "returned 'sin x' for u; expected a real number"),
+    ],
+    ids=["math", "complex", "words"],
+)
+def test_an_exact_solution_that_is_no_number_is_refused_by_name(exact, message):
+    with pytest.raises(ValueError, match=rf"Wrong\.exact {message}"):
+        small(type("Wrong", (Heat,), {"exact": exact})).build(0)
+
+
 def test_problems_without_domain_residual_or_time_are_refused():
     class Empty(Problem):
         pass

@@ -106,18 +106,8 @@ def read_terms(
     arguments = chosen(function, unknowns | {axis: points[:, i] for i, axis in enumerate(names)}, owner)
     try:
         found = function(problem, **arguments)
-    except TypeError as error:  # JAX's words know nothing of the problem
-        said = str(error).partition("\n")[0].rstrip(".")
-        cure = (
-            "Functions of an unknown are given its value, jnp.sin(u.value), and all that meets it has one number for "
-            f"each of the {count} points."
-        )
-        if any(word in said for word in ("numpy.ndarray conversion", "ufunc", "Python scalars")):
-            cure = (
-                "NumPy and math cannot compute here, jax.numpy can: write jnp.sin(x) for np.sin(x), and of an unknown "
-                "jnp.sin(u.value)."
-            )
-        raise ValueError(f"{owner} cannot be computed: {said}. {cure}") from error
+    except Exception as error:
+        raise cannot(owner, error, _cure(error, count)) from error
     terms = {f"{name}_{key}": value for key, value in found.items()} if isinstance(found, Mapping) else {name: found}
     checked = {}
     for term, value in terms.items():
@@ -128,8 +118,39 @@ def read_terms(
                 f"{owner} returned {f'the shape {shape}' if shape is not None else repr(value)} for {count} points; "
                 "expected what is to be zero, a number for each point (or a dictionary of such)."
             )
+        if not jnp.issubdtype(value.dtype, jnp.floating):
+            raise ValueError(
+                f"{owner} returned values of type {value.dtype}; expected what is to be zero, as real numbers: "
+                "left side minus right side, and not whether they are equal."
+            )
         checked[term] = value
     return checked
+
+
+def cannot(owner: str, error: Exception, cure: str = "") -> ValueError:
+    """An error in a person's function, with its name: Python's words, and JAX's, know nothing of the problem."""
+    said = str(error).partition("\n")[0].rstrip(".")
+    if not isinstance(error, (ValueError, TypeError)):
+        said = f"{type(error).__name__}: {said}"
+    return ValueError(f"{owner} cannot be computed: {said}. {cure}".rstrip())
+
+
+def _cure(error: Exception, count: int) -> str:
+    """What to write instead, for what goes wrong in a residual or a condition."""
+    said = str(error)
+    if "truth value" in said or "boolean conversion" in said:
+        return "An if cannot choose at each point: write jnp.where(condition, a, b)."
+    if not isinstance(error, TypeError):
+        return ""
+    if any(word in said for word in ("numpy.ndarray conversion", "ufunc", "Python scalars")):
+        return (
+            "NumPy and math cannot compute here, jax.numpy can: write jnp.sin(x) for np.sin(x), and of an unknown "
+            "jnp.sin(u.value)."
+        )
+    return (
+        "Functions of an unknown are given its value, jnp.sin(u.value), and all that meets it has one number for "
+        f"each of the {count} points."
+    )
 
 
 def chosen(function: Callable[..., Any], given: Mapping[str, Any], owner: str) -> dict[str, Any]:

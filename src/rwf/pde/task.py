@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from rwf.derive import Bundle
 from rwf.optimize import Squares
-from rwf.pde.functions import Part, chosen, parts_of
+from rwf.pde.functions import Part, cannot, chosen, parts_of
 from rwf.pde.problem import Problem
 from rwf.pde.sampling import Sampler, sampler
 from rwf.pde.weights import LossWeights
@@ -150,6 +150,8 @@ def _check_ansatz(problem: Problem, part: Part) -> None:
                 f"{owner} failed where its points are a {type(points).__name__}: {error}. They carry derivatives: "
                 "write it with @ + - *, points[..., 0:1] and rwf.derive's elementwise(jnp.sin, x) and concat([x, y])."
             ) from error
+        except Exception as error:
+            raise cannot(owner, error) from error
         if isinstance(found, Bundle) != isinstance(points, Bundle) or getattr(found, "shape", ()) != (1, outputs):
             raise ValueError(
                 f"{owner} returned {_named(found)} for one point; it must return the {outputs} unknowns there "
@@ -181,12 +183,17 @@ def exact_on(problem: Problem, grid: dict[str, Float[np.ndarray, "..."]]) -> dic
     if function is None:
         return {}
     owner, counts = f"{type(problem).__name__}.exact", next(iter(grid.values())).shape
-    found = function(problem, **chosen(function, grid, owner))
+    arguments = chosen(function, grid, owner)
+    try:
+        found = function(problem, **arguments)
+    except Exception as error:
+        cure = "Its arguments are NumPy arrays: write np.sin(x) for math.sin(x)."
+        raise cannot(owner, error, cure if isinstance(error, TypeError) else "") from error
     found, checked = found if isinstance(found, dict) else {problem.unknowns[0]: found}, {}
     for name, values in found.items():
         if name not in problem.unknowns:
             raise ValueError(f"{owner} returned {name!r}; the unknowns are {', '.join(problem.unknowns)}.")
-        values = np.asarray(values, float)
+        values = _real(values, f"{owner} returned {{}} for {name}; expected a real number at each point of the grid.")
         if values.shape != counts:
             raise ValueError(f"{owner} returned the shape {values.shape} for {name}; the grid's is {counts}.")
         if not np.isfinite(values).all():
@@ -195,3 +202,13 @@ def exact_on(problem: Problem, grid: dict[str, Float[np.ndarray, "..."]]) -> dic
             raise ValueError(f"{owner} is {values[bad]} at {where}: it must be finite on the whole domain.")
         checked[name] = values
     return checked
+
+
+def _real(values: Any, refusal: str) -> Float[np.ndarray, "..."]:
+    """Values as float64; the refusal has a place for what they are instead."""
+    if np.iscomplexobj(values):
+        raise ValueError(refusal.format("complex numbers"))
+    try:
+        return np.asarray(values).astype(float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(refusal.format(repr(values))) from error
