@@ -148,6 +148,12 @@ def test_reaching_an_error_is_told_in_steps_and_seconds(runs):
         ("5 %", "1 of 2", "60", "–", "1", "–"),
     ]
     assert "1 of 2" in markdown([replace(record, members=members)])
+    faster = {"variant": f"{record.variant}+optim.lr=0.00272", "setting": {"optim.lr": 0.00272}}
+    assert [line[:2] for line in reaching([record, replace(record, **faster)])][1:3] == [
+        (f"advection {record.variant} (quick)", "Plain"),
+        (f"advection {record.variant} (quick)", "Plain (rate 0.00272)"),
+    ]
+    assert reaching([replace(record, setting={"rwf.mean": 2.0})]) == []  # of a grid that is in no table
     assert markdown([]) == ""
 
 

@@ -15,6 +15,10 @@ from rwf.pde import LossWeights
 from rwf.pde.weights import gradient_norms
 from rwf.recipe import MLP
 from rwf.registry import find_recipe
+from rwf.report.curves import curves_of
+from rwf.report.figures import cavity as figures
+from rwf.report.figures import figures_for
+from rwf.report.records import Member, Part, Record
 from rwf.solvers import cavity as solver
 from rwf.tasks.cavity import Cavity, StreamCavity, WalledCavity
 from small import small_job, train_all
@@ -161,6 +165,21 @@ def test_the_settings_are_the_papers():
         assert dict(task.weights.fixed) == {"walls_u": CONSTANTS["lambda_u"], "walls_v": CONSTANTS["lambda_v"]}
         assert task.points == CONSTANTS["n_r"]
         assert task.grid == (128, 128)
+
+
+def test_the_setting_that_solves_it_is_drawn_beside_a_better_one_that_ran_with_plain_alone(monkeypatch):
+    def record(variant, name, error):
+        member = Member(seed=0, signal=0, final={"rel_l2": error}, diverged=None, part=0, index=0)
+        return Record("cavity", variant, name, False, False, "", "", (member,), curves_of({}), (Part("", {}, {}, {}),))
+
+    flat = np.full((4, 4), 0.5)
+    monkeypatch.setattr(figures, "_read", lambda record: figures._Flow(record, flat, flat, 2 * flat))
+    monkeypatch.setattr(figures, "_draw_centreline", lambda axes, flows: None)
+    ran = [record("ours", name, 0.02) for name in ("plain", "rwf")]
+    ran += [record("mlp", "plain", 0.4), record("ours-wide", "plain", 0.003), record("stream", "rwf", 0.3)]
+    drawn = {d.title: [axes.get_title() for axes in d.figure.axes] for d in figures_for("cavity", ran)}
+    assert list(drawn)[:4] == [*(f"Solutions ({name})" for name in ("mlp", "ours", "ours-wide")), "Final values (ours)"]
+    assert drawn["Solutions (ours)"][:3] == ["reference", "Plain", "RWF"]
 
 
 def test_a_built_in_lid_that_jumps_is_refused():

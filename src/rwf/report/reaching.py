@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rwf.record import Run
-from rwf.report.names import contender, count
+from rwf.report.names import contender, count, without_rate
 from rwf.report.statistics import Summary, summarize
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def reaching(records: Sequence["Record"]) -> list[tuple[str, ...]]:
         _line(record, percent)
         for record in records
         for percent in PERCENT
-        if not record.setting and f"steps_to_{percent}_percent" in record.metrics
+        if record.in_tables and f"steps_to_{percent}_percent" in record.metrics
     ]
 
 
@@ -61,9 +61,10 @@ def markdown(records: Sequence["Record"]) -> str:
 
 def _line(record: "Record", percent: int) -> tuple[str, ...]:
     steps, seconds = (summarize(record.finals(f"{name}_to_{percent}_percent")) for name in ("steps", "seconds"))
+    variant, rate = without_rate(record.variant)
     return (
-        f"{record.case} {record.variant}" + (" (quick)" if record.quick else ""),
-        contender(record.parametrization, record.tuned),
+        f"{record.case} {variant}" + (" (quick)" if record.quick else ""),
+        contender(record.parametrization, record.tuned, f"+optim.lr={rate}" if rate else ""),
         f"{percent} %",
         f"{steps.n} of {len(record.members)}",
         count(steps.mean),

@@ -18,7 +18,7 @@ _OWN: _Draws = {
     "regression-1d": (comparison, ablation),
     "nerf/lego": (nerf.views,),
     "advection": tuple(functools.partial(solutions, variant=v) for v in ("regular", "curriculum", "causal")),
-    "cavity": (cavity.mlp, cavity.modified_mlp, cavity.best_beyond),
+    "cavity": (cavity.mlp, cavity.modified_mlp, cavity.ours, cavity.best_beyond),
     "soap": (functools.partial(solutions, variant="advection"), cavity.under_soap),
     **dict.fromkeys(("image/natural", "image/text", "ct/shepp", "ct/brain"), (pictures.comparison,)),
     **dict.fromkeys(("shape/dragon", "shape/armadillo"), (shape.surfaces,)),
