@@ -187,6 +187,12 @@ def test_a_built_in_lid_that_jumps_is_refused():
         WalledCavity(sharpness=0.0)
 
 
+@pytest.mark.parametrize("setting", ["corner", "sharpness"])
+def test_settings_of_the_lid_that_mean_nothing_are_refused(setting):
+    with pytest.raises(ValueError, match=f"task.{setting} must be 0 or more; it is -1"):
+        Cavity(**{setting: -1.0})
+
+
 def two_terms(params):
     return {"small": 0.01 * jnp.sum(params**2), "large": 5.0 * 10.0 * jnp.sum(params)}
 

@@ -117,6 +117,7 @@ def test_mistakes_in_a_problem_name_the_function(problem, message):
             "No parameter of Heat for a curriculum is called 'c'.* from: d",
         ),
         ({"curriculum": Curriculum("d", (1.0,), 0)}, "needs the steps of each value"),
+        ({"curriculum": Curriculum("d", (math.nan,), 5)}, "Each of task.curriculum.values must be a finite number"),
         ({"weights": LossWeights((("strt", 2.0),))}, "No term of the loss is called 'strt'. Did you mean 'start'"),
         ({"grid": (3, 4)}, r"task.grid is \(3, 4\); give .* for each of the 3 coordinates"),
         ({"grid": (3, 0, 4)}, "1 or more, for each of the 3 coordinates"),
@@ -230,6 +231,7 @@ def test_problems_without_domain_residual_or_time_are_refused():
         (lambda: at(), "needs the coordinate"),
         (lambda: at(Heat.exact), r"Heat.exact: at\(\) needs the coordinate that is held, by its name: @at\(t=0\)"),
         (lambda: Causal(chunks=-1), "must not be negative"),
+        (lambda: Causal(chunks=4, epsilon=math.nan), "must not be negative, and finite; they are 4 and nan"),
     ],
 )
 def test_boxes_and_faces_that_cannot_be_are_refused(make, message):

@@ -1,5 +1,6 @@
 """Causal training (Wang, Sankaran and Perdikaris, 2022): residuals count late in time once those before are small."""
 
+import math
 from dataclasses import dataclass
 
 import jax
@@ -20,8 +21,10 @@ class Causal(Spec):
     epsilon: float = 0.1
 
     def __post_init__(self) -> None:
-        if self.chunks < 0 or self.epsilon < 0:
-            raise ValueError(f"chunks and epsilon must not be negative; they are {self.chunks} and {self.epsilon}.")
+        if self.chunks < 0 or not 0 <= self.epsilon < math.inf:
+            raise ValueError(
+                f"chunks and epsilon must not be negative, and finite; they are {self.chunks} and {self.epsilon}."
+            )
 
     @property
     def on(self) -> bool:

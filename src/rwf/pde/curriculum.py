@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from rwf.errors import choose
+from rwf.recipe.checks import check_each
 from rwf.spec import Spec
 
 SpecType = TypeVar("SpecType", bound=Spec)
@@ -32,6 +33,7 @@ class Curriculum(Spec):
         own = {f.name for f in dataclasses.fields(problem)} - set(_inherited(problem))
         numeric = [name for name in own if isinstance(getattr(problem, name), (int, float))]
         choose(self.parameter, sorted(numeric), f"parameter of {type(problem).__name__} for a curriculum")
+        check_each("a finite number", task__curriculum__values=self.values)
         if self.steps < 1:
             raise ValueError(
                 f"A curriculum needs the steps of each value: 1 or more; task.curriculum.steps is {self.steps}."

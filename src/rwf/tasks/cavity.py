@@ -15,6 +15,7 @@ from rwf.optimize import Squares
 from rwf.pde import Box, Curriculum, LossWeights, PDETask, Problem, Unknown, at
 from rwf.pde.task import pde_task
 from rwf.recipe import MLP, SOAP, Adam, Factorization, GaussNewton, ModifiedMLP, Recipe, RestartedAdam
+from rwf.recipe.checks import check
 from rwf.signals.cavity import published
 from rwf.solvers import cavity as solver
 from rwf.solvers.corner_flow import lid_corners
@@ -86,6 +87,10 @@ class CavityProblem(Problem):
     grid: tuple[int, ...] = (128, 128)
 
     domain = Box(x=(0.0, 1.0), y=(0.0, 1.0))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("0 or more", task__sharpness=self.sharpness, task__corner=self.corner)
 
     def velocity(self, net: Any, points: Float[Array, "points 2"]) -> tuple[Values, Values]:
         """u and v at some points."""
