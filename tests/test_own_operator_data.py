@@ -2,7 +2,9 @@
 
 import dataclasses
 import hashlib
+import io
 import json
+import zipfile
 
 import equinox as eqx
 import jax
@@ -182,6 +184,43 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, name):
         path.write_text("a,y,u")
     with pytest.raises(ValueError, match=r"damaged|There is no file|is no \.npz"):
         operator_data.check(path)
+
+
+@pytest.mark.parametrize("name", ["packed.npz", "packed.h5", "short.npz"])
+def test_a_file_that_is_damaged_inside_is_refused(tmp_path, name):
+    """It opens, and what is wrong shows when its numbers are read."""
+    path, long = tmp_path / name, np.random.default_rng(0).normal(size=(200, 300)).round(1)
+    if name == "short.npz":
+        content = io.BytesIO()
+        np.save(content, own()["a"])
+        write(path, own(a=None))
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr("a.npy", content.getvalue()[:-40])
+    elif name == "packed.npz":
+        write(path, own(a=long), compressed=True)
+        with zipfile.ZipFile(path) as archive:
+            _overwrite(path, archive.getinfo("a.npy").header_offset + 60)
+    else:
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(path, "w") as file:
+            file.create_dataset("a", data=long, chunks=(20, 300), compression="gzip")
+            file["y"], file["u"] = own()["y"], np.zeros((200, 6))
+            place = file["a"].id.get_chunk_info(1).byte_offset
+        _overwrite(path, place + 1_000)
+    with pytest.raises(ValueError, match=f"{name} is damaged"):
+        operator_data.check(path)
+
+
+def _overwrite(path, place):
+    content = bytearray(path.read_bytes())
+    content[place : place + 500] = b"\xff" * 500
+    path.write_bytes(content)
+
+
+def test_an_array_of_hdf5_without_a_shape_is_refused(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with pytest.raises(ValueError, match="'a' is empty"):
+        operator_data.check(write(tmp_path / "mine.h5", own(a=h5py.Empty("f"))))
 
 
 def test_python_objects_in_a_file_are_never_unpickled(tmp_path):

@@ -10,6 +10,7 @@ a_test, u_test, y_test                 optional: functions for the test; otherwi
 import hashlib
 import math
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,11 +66,10 @@ def opened(path: str | Path) -> Iterator[Mapping[str, Any]]:
     except ImportError:
         raise missing_extra("h5py", "hdf5", "Reading an HDF5 file") from None
     try:
-        file = h5py.File(path, "r")
-    except OSError as error:
+        with h5py.File(path, "r") as file:
+            yield {name: file[name] for name in NAMES if isinstance(file.get(name), h5py.Dataset)}
+    except OSError as error:  # when it is opened, or later where a part of it cannot be decompressed
         raise ValueError(f"{path} is damaged, or no HDF5 file ({error}). Copy it again. {LAYOUT}") from None
-    with file:
-        yield {name: file[name] for name in NAMES if isinstance(file.get(name), h5py.Dataset)}
 
 
 def shapes(path: str | Path) -> Shapes:
@@ -174,6 +174,8 @@ def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
         if hint:  # a slip, which would train on what was meant for the test
             raise refuse(f"nothing reads its {name!r}.{hint} Rename it, or leave it out.")
     for name, array in arrays.items():
+        if array.shape is None:  # HDF5 has such
+            raise refuse(f"{name!r} is empty.")
         if array.dtype.kind not in "fiu":
             raise refuse(f"{name!r} holds {array.dtype}, no real numbers.")
     a, y, u = (tuple(arrays[name].shape) for name in ("a", "y", "u"))
@@ -225,7 +227,7 @@ def _npz(path: Path) -> dict[str, Any]:
         with zipfile.ZipFile(path) as archive:
             entries = {e.filename.removesuffix(".npy"): e for e in archive.infolist() if e.filename.endswith(".npy")}
             return {name: _entry(path, archive, entries[name]) for name in NAMES if name in entries}
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged, or no NPZ file ({error}). Save it again with np.savez. {LAYOUT}"
         ) from None
@@ -240,6 +242,8 @@ def _entry(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.n
         if dtype.hasobject:
             raise ValueError(f"{entry.filename} holds Python objects, which could run code when read")
         header = stream.tell()
+    if entry.file_size - header < dtype.itemsize * math.prod(shape):  # a map would go on into the next array
+        raise ValueError(f"{entry.filename} holds fewer numbers than its shape {shape}")
     if entry.compress_type != zipfile.ZIP_STORED or not np.prod(shape):
         with archive.open(entry) as stream:
             return np.lib.format.read_array(stream, allow_pickle=False)
