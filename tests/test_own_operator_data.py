@@ -422,6 +422,10 @@ def test_one_function_without_its_axis_is_refused():
         random_operator(Scaling.none(1))(own()["a"][0], own()["y"])
 
 
+def test_an_operator_of_no_functions_gives_none():
+    assert random_operator(Scaling.none(1))(own()["a"][:0], own()["y"]).shape == (0, 6)
+
+
 @pytest.mark.parametrize("each", [False, True])
 def test_an_operator_is_computed_some_functions_at_a_time(monkeypatch, each):
     operator, a, y = random_operator(Scaling.none(1)), own()["a"][:19], own()["y"]

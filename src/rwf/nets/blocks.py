@@ -26,6 +26,8 @@ def in_blocks(
     **Arguments:** `a` (functions, *sensors); `y` (points, coordinates), or one such set for each function.
     """
     functions = len(a)
+    if not functions:
+        return jnp.zeros((0, y.shape[-2]))
 
     def at(index: Int[Array, " block"]) -> Array:
         return net(a[index], y if y.ndim == 2 else y[index])
