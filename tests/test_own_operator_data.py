@@ -223,6 +223,12 @@ def test_an_array_of_hdf5_without_a_shape_is_refused(tmp_path):
         operator_data.check(write(tmp_path / "mine.h5", own(a=h5py.Empty("f"))))
 
 
+def test_a_name_in_hdf5_that_is_no_array_is_said_to_be_none(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with pytest.raises(ValueError, match="its 'a' is no array"):
+        operator_data.check(write(tmp_path / "mine.h5", own(a=h5py.SoftLink("/nowhere"))))
+
+
 def test_python_objects_in_a_file_are_never_unpickled(tmp_path):
     np.savez(tmp_path / "bad.npz", **own(a=np.array([{}] * 20, dtype=object)))
     with pytest.raises(ValueError, match="could run code"):

@@ -166,8 +166,10 @@ def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
 
     missing = [name for name in ("a", "y", "u") if name not in arrays]
     if missing:
-        found = ", ".join(_names(Path(path))) or "none"
-        raise refuse(f"there is no array {missing[0]!r}; the arrays of the file are: {found}.")
+        names = _names(Path(path))
+        if missing[0] in names:
+            raise refuse(f"its {missing[0]!r} is no array (in HDF5: a group, or a link that leads nowhere).")
+        raise refuse(f"there is no array {missing[0]!r}; the arrays of the file are: {', '.join(names) or 'none'}.")
     unread = tuple(name for name in _names(Path(path)) if name not in arrays)
     for name in unread:
         hint = nearest(name.lower(), [known for known in NAMES if known not in (*arrays, name)])
