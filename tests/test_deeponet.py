@@ -23,8 +23,9 @@ CREATE = {
 
 
 @functools.cache
-def make(name, dtype=jnp.float32):
-    return CREATE[name](depth=3, width=8, activation=jnp.tanh, key=jax.random.key(0), dtype=dtype)
+def make(name, dtype=jnp.float32, activated=False):
+    size = {"depth": 3, "width": 8, "activation": jnp.tanh, "activated": activated}
+    return CREATE[name](**size, key=jax.random.key(0), dtype=dtype)
 
 
 @functools.cache
@@ -55,9 +56,10 @@ def test_deeponet_is_the_inner_product_of_branch_and_trunk():
     np.testing.assert_allclose(apply(net, a, y), expected, atol=1e-4)
 
 
-def test_modified_deeponet_is_the_equations_of_the_paper():
+@pytest.mark.parametrize("activated", [False, True])
+def test_modified_deeponet_is_the_equations_of_the_paper(activated):
     """With L hidden layers, gates in both nets from the second on, then a linear layer and the inner product."""
-    net, (a, y) = trained(make("modified")), data("modified")
+    net, (a, y) = trained(make("modified", activated=activated)), data("modified")
     x = np.concatenate([np.cos(2 * np.pi * y[..., :1]), np.sin(2 * np.pi * y[..., :1]), y[..., 1:]], -1).astype(float)
     a = a[:, None].astype(float)
     u, v = np.tanh(dense(net.branch.gate, a)), np.tanh(dense(net.trunk.gate, x))
@@ -65,8 +67,18 @@ def test_modified_deeponet_is_the_equations_of_the_paper():
     for layer_a, layer_y in zip(net.branch.layers[1:], net.trunk.layers[1:], strict=True):
         z_a, z_y = np.tanh(dense(layer_a, h_a)), np.tanh(dense(layer_y, h_y))
         h_a, h_y = (1 - z_a) * u + z_a * v, (1 - z_y) * u + z_y * v
-    expected = (dense(net.branch.output, h_a) * dense(net.trunk.output, h_y)).sum(axis=-1)
+    branch, trunk = dense(net.branch.output, h_a), dense(net.trunk.output, h_y)
+    expected = (np.tanh(branch) * np.tanh(trunk) if activated else branch * trunk).sum(axis=-1)
     np.testing.assert_allclose(apply(net, *data("modified")), expected, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", ["deeponet", "cnn"])
+def test_both_nets_end_with_the_activation_where_that_is_asked(name):
+    (a, y), net = map(jnp.asarray, data(name)), trained(make(name, activated=True))
+    linear = nets.DeepONet(net.branch, net.trunk, net.sensors)
+    expected = np.einsum("fk,fpk->fp", np.tanh(linear.features(a)), np.tanh(linear.trunk(y)))
+    np.testing.assert_allclose(apply(net, a, y), expected, atol=1e-4)
+    np.testing.assert_allclose(apply(net, a, y[0])[0], expected[0], atol=1e-4)  # points that all functions share
 
 
 @pytest.mark.parametrize("stride", [1, 2])

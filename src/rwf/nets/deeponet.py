@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from rwf.derive import Field
+from rwf.derive import Field, elementwise
 from rwf.encode import Encoding, Identity
 from rwf.nets.activations import Activation
 from rwf.nets.cnn import ConvolutionalBranch
@@ -21,12 +21,13 @@ class DeepONet(eqx.Module):
     """G(a)(y) = sum_k b_k(a) t_k(y), with b the branch at the sensors' values and t the trunk at the points.
 
     A branch is evaluated once a function and a trunk once a point: points that all functions share cost one
-    product of the two.
+    product of the two. Both end linear, or with `finish` where that is given.
     """
 
     branch: MLP | ConvolutionalBranch
     trunk: MLP
     sensors: tuple[int, ...] = eqx.field(static=True)
+    finish: Activation | None = eqx.field(static=True, default=None)
 
     @classmethod
     def create(
@@ -41,12 +42,14 @@ class DeepONet(eqx.Module):
         channels: tuple[int, ...] = (64, 128),
         kernel: int = 5,
         parametrized_convolutions: bool = False,
+        activated: bool = False,
         key: PRNGKeyArray,
         dtype: Any = jnp.float32,
     ) -> "DeepONet":
         """Two nets with as many features as they are wide; `encode` is the trunk's, `sensors` the shape of an `a`.
 
-        `channels`, the side of the `kernel` and `parametrized_convolutions` are those of a convolutional branch.
+        `channels`, the side of the `kernel` and `parametrized_convolutions` are those of a convolutional branch;
+        `activated` puts the activation behind both nets too, before the inner product.
         """
         key_branch, key_trunk = jax.random.split(key)
         size = {"width": width, "activation": activation}
@@ -63,7 +66,8 @@ class DeepONet(eqx.Module):
             )
         else:
             reads = MLP.create(Identity(math.prod(sensors)), width, depth=depth, key=key_branch, dtype=dtype, **size)
-        return cls(reads, MLP.create(encode, width, depth=depth, key=key_trunk, dtype=dtype, **size), sensors)
+        trunk = MLP.create(encode, width, depth=depth, key=key_trunk, dtype=dtype, **size)
+        return cls(reads, trunk, sensors, activation if activated else None)
 
     def __call__(self, a: Float[Array, "functions ..."], y: Field) -> Field:
         """The output functions at some points: (functions, points).
@@ -72,7 +76,7 @@ class DeepONet(eqx.Module):
         (functions, points, coordinates). A Jet of points gives a Jet of values.
         """
         features = self.features(a)
-        t: Any = self.trunk(y)
+        t: Any = finished(self.trunk(y), self.finish)
         if isinstance(t, jax.Array) and t.ndim == 2:
             return features @ t.T
         return inner(t, features[:, None])
@@ -82,7 +86,12 @@ class DeepONet(eqx.Module):
         check_sensors(a, self.sensors)
         on_grid = isinstance(self.branch, ConvolutionalBranch)
         features: Any = self.branch(a if on_grid else a.reshape(a.shape[0], -1))
-        return features
+        return finished(features, self.finish)
+
+
+def finished(features: Any, finish: Activation | None) -> Any:
+    """What branch or trunk give, through an activation where there is one."""
+    return features if finish is None else elementwise(finish, features)
 
 
 def inner(one: Any, other: Any) -> Any:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from rwf.derive import Field, elementwise
 from rwf.encode import Encoding
 from rwf.nets.activations import Activation
-from rwf.nets.deeponet import check_sensors, inner
+from rwf.nets.deeponet import check_sensors, finished, inner
 from rwf.nets.dense import Dense, glorot
 
 
@@ -37,7 +37,8 @@ class ModifiedDeepONet(eqx.Module):
     """U = sigma(W a + b), V = sigma(W y + b); in both towers each hidden layer's Z mixes them: H = (1 - Z) U + Z V.
 
     The paper's last lines define H^(L) twice and activate the output; here L hidden layers, the first without a gate
-    as in its equations, are followed by a linear layer in each tower and the inner product.
+    as in its equations, are followed by a linear layer in each tower and the inner product. With `activated`, the
+    activation stands between these two.
     """
 
     encode: Encoding
@@ -45,6 +46,7 @@ class ModifiedDeepONet(eqx.Module):
     trunk: Tower
     activation: Activation = eqx.field(static=True)
     sensors: tuple[int, ...] = eqx.field(static=True)
+    activated: bool = eqx.field(static=True, default=False)
 
     @classmethod
     def create(
@@ -55,6 +57,7 @@ class ModifiedDeepONet(eqx.Module):
         depth: int,
         width: int,
         activation: Activation,
+        activated: bool = False,
         key: PRNGKeyArray,
         dtype: Any = jnp.float32,
     ) -> "ModifiedDeepONet":
@@ -63,7 +66,7 @@ class ModifiedDeepONet(eqx.Module):
         size = {"depth": depth, "width": width, "dtype": dtype}
         branch = Tower.create(math.prod(sensors), key=key_branch, **size)
         trunk = Tower.create(encode.features, key=key_trunk, **size)
-        return cls(encode, branch, trunk, activation, sensors)
+        return cls(encode, branch, trunk, activation, sensors, activated)
 
     def __call__(self, a: Float[Array, "functions ..."], y: Field) -> Field:
         """The output functions at some points: (functions, points).
@@ -87,4 +90,4 @@ class ModifiedDeepONet(eqx.Module):
         h = elementwise(self.activation, tower.layers[0](x))
         for layer in tower.layers[1:]:
             h = between * elementwise(self.activation, layer(h)) + u  # (1 - Z) U + Z V
-        return tower.output(h)
+        return finished(tower.output(h), self.activation if self.activated else None)

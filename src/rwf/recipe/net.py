@@ -80,11 +80,14 @@ class Siren(NetSpec):
 class DeepONet(NetSpec):
     """A net of the input function at its sensors, a net of the coordinates, and their inner product."""
 
+    later: ClassVar[tuple[str, ...]] = ("activated",)
+
     activation: str = "tanh"
     sensors: tuple[int, ...] = (100,)  # the shape in which an input function is given: (points,) or (rows, columns)
     branch: Literal["mlp", "cnn"] = "mlp"
     channels: tuple[int, ...] = (64, 128)  # of the convolutions, 5 x 5 with stride 2, where the branch is a CNN
     parametrized_convolutions: bool = False  # whether RWF, WN and AA act on the convolutions too
+    activated: bool = False  # whether both nets end with the activation, before the inner product, and not linear
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,6 +107,7 @@ class DeepONet(NetSpec):
             branch=self.branch,
             channels=tuple(self.channels),
             parametrized_convolutions=self.parametrized_convolutions,
+            activated=self.activated,
             key=key,
         )
 
@@ -113,9 +117,11 @@ class ModifiedDeepONet(NetSpec):
     """The modified DeepONet: encoders of function and point, mixed into every hidden layer of both nets."""
 
     least_depth: ClassVar[int] = 1
+    later: ClassVar[tuple[str, ...]] = ("activated",)
 
     activation: str = "tanh"
     sensors: tuple[int, ...] = (101,)
+    activated: bool = False  # whether both towers end with the activation, before the inner product, and not linear
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,9 +132,8 @@ class ModifiedDeepONet(NetSpec):
 
         _one_output(outputs)
         sigma, sensors = nets.activation(self.activation), tuple(self.sensors)
-        return nets.ModifiedDeepONet.create(
-            encode, sensors, depth=self.depth, width=self.width, activation=sigma, key=key
-        )
+        size = {"depth": self.depth, "width": self.width, "activation": sigma, "activated": self.activated}
+        return nets.ModifiedDeepONet.create(encode, sensors, key=key, **size)
 
 
 @dataclass(frozen=True)
