@@ -77,8 +77,8 @@ def _rendered(task: Any, net: Any, **options: int) -> Array:
     return task.render(net, **options)
 
 
-def write_picture(path: Path, picture: Float[np.ndarray, "height width *channels"]) -> Path:
-    """Writes a picture in [0, 1] to a file, in the format that its ending names."""
+def check_picture_file(path: Path) -> None:
+    """Refuses a name that ends in no format of pictures, and a machine without Pillow, before anything is rendered."""
     try:
         from PIL import Image
     except ImportError:
@@ -86,6 +86,14 @@ def write_picture(path: Path, picture: Float[np.ndarray, "height width *channels
     formats = {suffix for suffix, name in Image.registered_extensions().items() if name in Image.SAVE}
     if path.suffix.lower() not in formats:
         raise ValueError(f"{path.name} has no ending that names a format of pictures. Use .png.")
+
+
+def write_picture(path: Path, picture: Float[np.ndarray, "height width *channels"]) -> Path:
+    """Writes a picture in [0, 1] to a file, in the format that its ending names."""
+    check_picture_file(path)
+    from PIL import Image
+
+    path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(as_bytes(picture)).save(path)
     return path
 

@@ -189,13 +189,14 @@ def surface(words: list[str]) -> int:
 def picture(words: list[str]) -> int:
     """`rwf picture RUN [options]`"""
     options = read(PictureOptions, words, "rwf picture", None)
-    from rwf.pictures import render, write_picture
+    from rwf.pictures import check_picture_file, render, write_picture
     from rwf.recipe.checks import check
     from rwf.record import only_run
     from rwf.tasks.pixels import PixelTask
 
     check("1 or more", **{"--scale": options.scale})
     check_file("--out", options.out)
+    check_picture_file(options.out)
     use_data(options.data)
     run = only_run(options.run)
     run.check_data()
