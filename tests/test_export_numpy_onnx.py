@@ -1,6 +1,5 @@
-"""Exports: what leaves the library computes what the model computes."""
+"""Exports to NumPy and ONNX: the code and the graph compute what the model computes."""
 
-import importlib.util
 import runpy
 import sys
 
@@ -9,12 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
 import rwf
 from helpers import ENCODINGS, NETS, NODES, apply, as_dtype, distance, make_net, points, precision, trained
-from pages import ROOT
-from rwf.export import load_weights, named_weights, numpy_function, save_weights, write_numpy, write_onnx
+from onnx_runs import HAS_ONNX, has_onnx, run_onnx
+from rwf.export import numpy_function, write_numpy, write_onnx
 from rwf.export.numpy_code import run_program
 from rwf.export.onnx_graph import to_onnx
 from rwf.export.program import UnsupportedError
@@ -22,16 +20,6 @@ from rwf.export.source import program_of
 
 KEY = jax.random.key(3)
 CASES = [*(("mlp", encoding) for encoding in ENCODINGS), *((net, "identity") for net in NETS if net != "mlp")]
-HAS_ONNX = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime"))
-has_onnx = pytest.mark.skipif(not HAS_ONNX, reason="onnx or onnxruntime is not installed (the extra rwf[onnx])")
-
-
-def run_onnx(path, *inputs):
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    names = [value.name for value in session.get_inputs()]
-    return session.run(None, dict(zip(names, map(np.asarray, inputs), strict=True)))[0]
 
 
 # ------------------------------------------------------------------------- NumPy
@@ -236,208 +224,3 @@ def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"needs onnx, .*pip install 'rwf\[onnx\]'"):
         write_onnx(make_net(), tmp_path / "net.onnx", points())
-
-
-# ------------------------------------------------------------------------- safetensors
-
-
-@pytest.mark.parametrize("net", NETS)
-@pytest.mark.parametrize("name", ["plain", *NODES])
-def test_weights_come_back_from_a_file(name, net, tmp_path):
-    build = NODES.get(name, lambda model, key: model)
-    model = trained(build(make_net(net, "gaussian"), KEY), size=0.1)
-    path = save_weights(model, tmp_path / "weights.safetensors", metadata={"note": "a test"})
-    fresh = build(make_net(net, "gaussian", seed=4), jax.random.key(8))
-    loaded = load_weights(fresh, path)
-    assert jax.tree.structure(loaded) == jax.tree.structure(model)
-    assert eqx.tree_equal(loaded, model)
-
-
-def test_names_and_layout_are_those_that_are_documented(tmp_path):
-    model = rwf.factorize(make_net("siren", "gaussian"), key=KEY)
-    named = load_file(save_weights(model, tmp_path / "weights.safetensors"))
-    layers = ["layers.0", "layers.1", "layers.2", "output"]
-    factors = [f"{layer}.{end}" for layer in layers for end in ("weight.direction", "weight.scale", "bias")]
-    assert sorted(named) == sorted([*factors, "encode.frequencies", "omega"])
-    assert named["layers.0.weight.direction"].shape == (16, 16)
-    assert named["output.weight.direction"].shape == (3, 16)  # (out, in), as PyTorch has it
-    np.testing.assert_array_equal(named["output.weight.direction"].T, model.output.weight.direction)
-    assert named["omega"].shape == ()
-    folded = named_weights(rwf.fold(model))
-    assert folded["output.weight"].shape == (3, 16)
-    slopes = named_weights(rwf.adapt(make_net()))
-    assert "layers.0.scale" in slopes
-    assert slopes["layers.0.weight"].shape == (16, 2)
-
-
-def test_equinox_layers_have_the_names_and_shapes_of_pytorch(tmp_path):
-    keys = jax.random.split(KEY)
-    model = [eqx.nn.Conv2d(2, 4, 3, key=keys[0]), eqx.nn.Linear(4, 3, key=keys[1])]
-    model = rwf.factorize(model, key=KEY)
-    path = save_weights(model, tmp_path / "weights.safetensors")
-    named = load_file(path)
-    assert {name: array.shape for name, array in named.items()} == {
-        "0.weight.direction": (4, 2, 3, 3),
-        "0.weight.scale": (4,),
-        "0.bias": (4,),
-        "1.weight.direction": (3, 4),
-        "1.weight.scale": (3,),
-        "1.bias": (3,),
-    }
-    assert eqx.tree_equal(load_weights(model, path), model)
-
-
-def test_a_file_of_another_model_is_refused(tmp_path):
-    path = save_weights(make_net("mlp"), tmp_path / "weights.safetensors")
-    with pytest.raises(ValueError, match=r"names of the arrays differ: missing \['encode.frequencies"):
-        load_weights(make_net("mlp", "gaussian"), path)
-    with pytest.raises(ValueError, match="names of the arrays differ"):
-        load_weights(rwf.factorize(make_net("mlp"), key=KEY), path)
-    with pytest.raises(ValueError, match=r"layers.0.weight should be float32\[32, 16\] and is float32\[2, 16\]"):
-        load_weights(make_net("mlp", "positional"), save_weights(make_net("mlp"), path), rename={})
-
-
-def test_the_page_shows_a_script_that_runs(capsys):
-    script = ROOT / "examples" / "export_model.py"
-    assert f"```python\n{script.read_text()}```" in (ROOT / "docs" / "interop" / "export.md").read_text()
-    runpy.run_path(str(script), run_name="__main__")
-    differences = [
-        float(line.split("differ by ")[1]) for line in capsys.readouterr().out.splitlines() if "differ" in line
-    ]
-    assert len(differences) == 2
-    assert max(differences) < 1e-5
-
-
-# ------------------------------------------------------------------------- PyTorch
-
-
-@pytest.fixture
-def torch_models():
-    pytest.importorskip("torch", reason="PyTorch is not installed (the extra rwf[torch])")
-    import torch_models
-
-    return torch_models
-
-
-@pytest.mark.parametrize("name", ["siren", "fourier"])
-def test_a_torch_model_as_numpy_computes_the_same(name, torch_models):
-    import torch
-
-    from rwf.interop.torch import factorize, is_parametrized
-
-    model, x = torch_models.make(name)
-    factorize(model, seed=0)
-    function = numpy_function(model, x)
-    assert is_parametrized(model)  # a copy was folded
-    assert model.training
-    more = torch.cat([x, x, x])
-    expected = model.eval()(more).detach().numpy()
-    assert distance(function(more.numpy()), expected) < 5e-6
-
-
-def test_torch_models_that_numpy_cannot_write_are_refused(torch_models):
-    with pytest.raises(UnsupportedError, match=r"convolution.*write_onnx"):
-        numpy_function(*torch_models.make("conv1d"))
-
-
-def torch_function(function):
-    from torch import nn
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(2, 4)
-
-        def forward(self, x):
-            return function(self.linear(x))
-
-    return Net()
-
-
-@pytest.mark.parametrize("slope", [2.0, 0.01, -0.5])
-def test_leaky_relu_of_any_slope_as_numpy(slope, torch_models):
-    import torch
-
-    model = torch_function(torch.nn.LeakyReLU(slope))
-    x = torch.linspace(-3, 3, 14).reshape(7, 2)
-    function = numpy_function(model, x[:1], tolerance=None)
-    assert distance(function(x.numpy()), model(x).detach().numpy()) < 1e-6
-
-
-def test_torch_tensors_are_cut_into_parts_as_numpy(torch_models):
-    import torch
-
-    x = torch.linspace(-3, 3, 14).reshape(7, 2)
-    for cut in (lambda y: y.chunk(2, -1), lambda y: y.split([1, 3], dim=1), lambda y: y.unbind(-1)):
-        model = torch_function(lambda y, cut=cut: cut(y)[1])
-        assert distance(numpy_function(model, x[:2])(x.numpy()), model(x).detach().numpy()) < 1e-6
-
-
-def test_operations_of_several_results_are_refused_by_name(torch_models):
-    import torch
-
-    x = torch.linspace(-3, 3, 14).reshape(7, 2)
-    with pytest.raises(UnsupportedError, match=r"uses aten.max.dim, .*write_onnx"):
-        numpy_function(torch_function(lambda y: y.max(-1).values), x)
-    with pytest.raises(UnsupportedError, match="a length or one of several results"):
-        numpy_function(torch_function(lambda y: y * y.shape[0]), x)
-    with pytest.raises(UnsupportedError, match="The model returns None"):
-        numpy_function(torch_function(lambda y: (y, None)), x)
-    with pytest.raises(UnsupportedError, match="slices its batch"):
-        numpy_function(torch_function(lambda y: y[-1]), x)
-
-
-@has_onnx
-def test_a_torch_model_with_a_dictionary_of_outputs_has_an_onnx_graph(torch_models, tmp_path):
-    pytest.importorskip("onnxscript", reason="onnxscript is not installed (the extra rwf[onnx])")
-    import torch
-
-    x = torch.linspace(-3, 3, 14).reshape(7, 2)
-    model = torch_function(lambda y: {"b": y, "a": 2 * y})
-    path = write_onnx(model, tmp_path / "net.onnx", x)
-    assert distance(run_onnx(path, x), model(x)["b"].detach().numpy()) < 1e-5
-
-
-@has_onnx
-@pytest.mark.parametrize("name", ["siren", "resnet"])
-def test_a_torch_model_has_an_onnx_graph(name, torch_models, tmp_path):
-    pytest.importorskip("onnxscript", reason="onnxscript is not installed (the extra rwf[onnx])")
-    import torch
-
-    from rwf.interop.torch import factorize
-
-    model, x = torch_models.make(name)
-    factorize(model, seed=0)
-    path = write_onnx(model, tmp_path / "net.onnx", x[:1])
-    more = torch.cat([x, x])
-    expected = model.eval()(more).detach().numpy()
-    assert distance(run_onnx(path, more), expected) < 1e-5
-
-
-def test_named_weights_of_a_torch_model_are_a_snapshot(torch_models):
-    import torch
-
-    from rwf.interop.torch import factorize
-
-    model, x = torch_models.make("mlp")
-    factorize(model, seed=0)
-    named = named_weights(model)
-    before = {name: array.copy() for name, array in named.items()}
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    model(x).square().sum().backward()
-    optimizer.step()
-    for name, array in named.items():
-        np.testing.assert_array_equal(array, before[name])
-    assert any(not np.array_equal(array, before[name]) for name, array in named_weights(model).items())
-
-
-def test_a_torch_layer_that_appears_twice_has_the_documented_names(torch_models, tmp_path):
-    from torch import nn
-
-    from rwf.interop.torch import factorize
-
-    layer = nn.Linear(3, 3)
-    model = factorize(nn.ModuleDict({"first": layer, "second": layer}), seed=0)
-    names = [f"{path}.{end}" for path in ("first", "second") for end in ("bias", "weight.direction", "weight.scale")]
-    assert sorted(named_weights(model)) == names
-    load_weights(model, save_weights(model, tmp_path / "weights.safetensors"))
