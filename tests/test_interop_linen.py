@@ -1,4 +1,4 @@
-"""Flax Linen: Modules and variables are factorized, trained with TrainState and Optax, saved, and folded."""
+"""Flax Linen: a Module is factorized, trained with TrainState and Optax, saved, and folded."""
 
 import functools
 
@@ -12,70 +12,14 @@ pytest.importorskip("flax", reason="Flax is not installed: pip install 'rwf[flax
 
 import flax.linen as nn
 from flax import serialization
-from flax.core import FrozenDict, freeze
 from flax.training.train_state import TrainState
 
 import rwf
 from helpers import distance
+from linen_models import CNN, DENSE, KEY, SCALES, Two, X, compiled, plain_and_factorized
 from pages import check_page
-from rwf.interop import linen
-from rwf.parametrize import Factorized, Frozen
+from rwf.parametrize import Frozen
 from rwf.tree import nodes
-
-KEY = jax.random.key(3)
-
-
-class CNN(nn.Module):
-    """A net as its users write it: every layer that we know, norms, dropout, an embedding, a stack of layers."""
-
-    @nn.compact
-    def __call__(self, x, train=False):
-        x = nn.Conv(4, (3, 3), strides=2, use_bias=False)(x)
-        x = nn.relu(nn.BatchNorm(use_running_average=not train)(x))
-        x = nn.ConvTranspose(6, (2, 2), transpose_kernel=True)(x)
-        x = nn.Dropout(0.1, deterministic=not train)(x.reshape(len(x), -1, 6))
-        x = x + nn.MultiHeadDotProductAttention(num_heads=2, qkv_features=8, use_bias=False)(x)
-        x = x + nn.Embed(3, 6)(jnp.arange(1))
-        x, _ = nn.scan(Block, variable_axes={"params": 0}, split_rngs={"params": True}, length=3)()(x, None)
-        return nn.Dense(3)(x.mean(1)) + self.param("shift", nn.initializers.normal(), (3,))
-
-
-class Block(nn.Module):
-    @nn.compact
-    def __call__(self, x, _):
-        return jnp.tanh(nn.Dense(6)(x)), None
-
-
-SCALES = {
-    "Conv_0.kernel": (4,),
-    "ConvTranspose_0.kernel": (6,),
-    "Dense_0.kernel": (3,),
-    "MultiHeadDotProductAttention_0.key.kernel": (2, 4),
-    "MultiHeadDotProductAttention_0.out.kernel": (6,),
-    "MultiHeadDotProductAttention_0.query.kernel": (2, 4),
-    "MultiHeadDotProductAttention_0.value.kernel": (2, 4),
-    "ScanBlock_0.Dense_0.kernel": (3, 6),
-}
-X = jnp.asarray(np.random.default_rng(0).normal(size=(2, 4, 4, 1)), jnp.float32)
-
-
-@functools.cache
-def plain_and_factorized():
-    """Variables of the CNN with numbers in them (to draw them by `init` takes long to compile), and their fold."""
-    rng = np.random.default_rng(2)
-    shapes = jax.eval_shape(rwf.factorize(CNN()).init, KEY, X)
-
-    def draw(path, leaf):
-        positive = jax.tree_util.keystr(path[-1:], simple=True) in ("scale", "var")
-        return jnp.asarray(positive + 0.3 * rng.uniform(-1, 1, size=leaf.shape), leaf.dtype)
-
-    variables = jax.tree_util.tree_map_with_path(draw, shapes)
-    return rwf.fold(variables), variables
-
-
-@functools.cache
-def compiled(module):
-    return jax.jit(module.apply)
 
 
 def test_every_layer_gets_scales_for_its_output_units():
@@ -156,24 +100,6 @@ def test_a_module_trains_with_train_state_and_is_saved():
         serialization.from_bytes(variables, serialization.to_bytes(rwf.fold(trained)))
     with pytest.raises(ValueError, match="state of an optimizer"):
         rwf.fold(state)
-
-
-class Two(nn.Module):
-    """A small dense net; the first layer is called twice."""
-
-    def setup(self):
-        self.first = nn.Dense(4)
-        self.last = nn.Dense(2)
-        self.shift = self.param("shift", nn.initializers.normal(), (2,))
-
-    def __call__(self, x):
-        return self.last(jnp.tanh(self.first(jnp.tanh(self.first(x))))) + self.shift
-
-    def twice(self, x):
-        return 2 * self(x)
-
-
-DENSE = jnp.asarray(np.random.default_rng(1).normal(size=(5, 4)), jnp.float32)
 
 
 def test_methods_of_the_module_are_called_on_its_weights():
@@ -280,153 +206,6 @@ def test_what_is_trained_is_chosen(trains):
     assert distance(rwf.fold(variables), Two().init(KEY, DENSE)) < 4e-7
     again = serialization.from_bytes(variables, serialization.to_bytes(variables))
     assert distance(again, variables) == 0
-
-
-# ------------------------------------------------------------------------- variables
-
-
-def test_trained_variables_are_factorized():
-    plain, _ = plain_and_factorized()
-    where = lambda path, _: "Scan" not in path and "Transpose" not in path  # noqa: E731
-    variables = rwf.factorize(plain, key=KEY, where=where)
-    expected = {f"params.{path}": shape for path, shape in SCALES.items() if where(path, None)}
-    assert {path: node.scale.shape for path, node in nodes(variables)} == expected
-    assert distance(rwf.fold(variables), plain) < 4e-7
-    assert distance(compiled(rwf.factorize(CNN()))(variables, X), compiled(CNN())(plain, X)) < 2e-6
-    with pytest.raises(ValueError, match=r"'params\.Conv_0' is parametrized already"):
-        rwf.factorize(variables, key=KEY, where=lambda path, _: "Conv_0" in path)
-
-
-def test_output_axes_that_are_not_to_be_seen_are_asked_for():
-    plain, _ = plain_and_factorized()
-    with pytest.raises(ValueError, match=r"'params\.ConvTranspose_0' has shape \(2, 2, 6, 4\) and a bias .*axis=-1"):
-        linen.factorize(plain, key=KEY, where=lambda path, _: "Transpose" in path)
-    told = linen.factorize(plain, key=KEY, where=lambda path, _: "Transpose" in path, axis=-2)
-    assert told["params"]["ConvTranspose_0"]["kernel"].scale.shape == (6,)
-    dense = {"kernel": jnp.ones((2, 3)), "bias": jnp.zeros(3)}
-    mystery = {"params": {"mystery": {"kernel": jnp.ones((2, 3, 4))}, "Dense_0": dense}}
-    with pytest.raises(ValueError, match=r"'params\.mystery' has shape \(2, 3, 4\) and no bias.*axis=\(-2, -1\)"):
-        rwf.factorize(mystery, key=KEY)
-
-    def shapes(**settings):
-        return {path: node.scale.shape for path, node in nodes(rwf.factorize(mystery, key=KEY, **settings)["params"])}
-
-    assert shapes(axis=(-2, -1)) == {"Dense_0.kernel": (3,), "mystery.kernel": (3, 4)}
-    assert shapes(axis=(-2, -1), where=lambda path, _: "s" in path) == shapes(axis=(-2, -1))
-    leaves = {"Dense_0.kernel": (3,), "mystery.kernel": (4,)}
-    assert shapes(axis=-1, where=lambda path, _: path.endswith("kernel")) == leaves
-    assert shapes(axis=-1, where=lambda _, leaf: leaf.ndim > 1) == leaves
-    with pytest.raises(ValueError, match="does not hold its layers' types"):
-        shapes(axis=-1, where=nn.Dense)
-
-
-@pytest.mark.parametrize("prefix", ["", "params."])
-def test_layers_of_variables_are_chosen_by_the_paths_of_the_module(prefix):
-    variables = Two().init(KEY, DENSE)
-
-    def chosen(where):
-        return [path for path, _ in nodes(rwf.factorize(variables, key=KEY, where=where)["params"])]
-
-    assert chosen(lambda path, _: path.startswith(f"{prefix}first")) == ["first.kernel"]
-    assert chosen(lambda path, _: path != f"{prefix}first") == ["last.kernel"]
-    assert chosen(lambda path, _: path.startswith((f"{prefix}first", f"{prefix}last"))) == [
-        "first.kernel",
-        "last.kernel",
-    ]
-    with pytest.raises(ValueError, match=r"chose no layer of these variables.*the paths are: first, last\."):
-        chosen(lambda path, _: path == f"{prefix}third")
-    with pytest.raises(ValueError, match=r'holds no dense layer.*Flax Linen Module, write \{"params": tree\}'):
-        rwf.factorize(variables["params"], key=KEY)
-
-
-def test_frozen_dictionaries_and_bare_parameters_are_variables():
-    plain = {"params": {"Dense_0": {"kernel": jnp.ones((2, 3)), "bias": jnp.zeros(3)}}}
-    frozen = rwf.factorize(freeze(plain), key=KEY)
-    assert isinstance(frozen, FrozenDict)
-    assert isinstance(rwf.fold(frozen), FrozenDict)
-    assert distance(rwf.fold(frozen), freeze(plain)) < 4e-7
-    bare = linen.factorize(plain["params"], key=KEY)
-    assert isinstance(bare["Dense_0"]["kernel"], Factorized)
-
-
-def test_labels_by_path_hold_for_both_factors():
-    """A frozen layer, as Optax's users write it."""
-    params = rwf.factorize(Two()).init(KEY, DENSE)["params"]
-    tx = optax.multi_transform(
-        {"trained": optax.sgd(0.1), "frozen": optax.set_to_zero()},
-        {"first": {"kernel": "frozen", "bias": "frozen"}, "last": "trained", "shift": "trained"},
-    )
-    updates, _ = tx.update(jax.tree.map(jnp.ones_like, params), tx.init(params), params)
-    assert all(np.abs(np.asarray(leaf)).max() == 0 for leaf in jax.tree.leaves(updates["first"]))
-    assert all(np.abs(np.asarray(leaf)).min() > 0 for leaf in jax.tree.leaves(updates["last"]))
-
-
-# ------------------------------------------------------------------------- errors
-
-
-def test_what_makes_no_sense_is_refused():
-    model = rwf.factorize(Two())
-    with pytest.raises(ValueError, match="This Two is factorized already"):
-        rwf.factorize(model)
-    with pytest.raises(ValueError, match="leave `key` out"):
-        rwf.factorize(Two(), key=KEY)
-    with pytest.raises(ValueError, match="stddev is a standard deviation"):
-        rwf.factorize(Two(), stddev=-1.0)
-    with pytest.raises(TypeError, match=r"this Two has no argument 'last'\. Leave the output layer out with `where`"):
-        rwf.factorize(Two(), last=False)
-    with pytest.raises(TypeError, match=r"`where` is 'last'; it is a function"):
-        rwf.factorize(Two(), where="last")
-    with pytest.raises(ValueError, match="This Two is not factorized"):
-        rwf.fold(Two())
-    with pytest.raises(ValueError, match="with a key for the scales"):
-        linen.factorize({"params": {}})
-    with pytest.raises(ValueError, match="does not hold its layers' types"):
-        rwf.factorize({"params": {"a": {"kernel": jnp.ones((2, 2))}}}, key=KEY, where=nn.Dense)
-    with pytest.raises(TypeError, match=r"`rwf\.normalize` takes pytrees and PyTorch modules; this Two"):
-        rwf.normalize(Two())
-    variables = Two().init(KEY, DENSE)
-    with pytest.raises(ValueError, match="bound to variables"):
-        rwf.factorize(Two().bind(variables))
-
-
-@pytest.mark.parametrize("norm", [nn.WeightNorm, nn.SpectralNorm])
-def test_layers_whose_weight_another_wrapper_computes_are_refused(norm):
-    class Normed(nn.Module):
-        @nn.compact
-        def __call__(self, x):
-            settings = {"update_stats": False} if norm is nn.SpectralNorm else {}
-            return nn.Dense(2, name="head")(norm(nn.Dense(3, name="normed"))(x, **settings))
-
-    with pytest.raises(ValueError, match=rf"'normed' is inside an nn\.{norm.__name__}"):
-        rwf.factorize(Normed()).init(KEY, DENSE)
-    plain = Normed().init(KEY, DENSE)
-    variables = rwf.factorize(Normed(), where=lambda path, _: path != "normed").init(KEY, DENSE)
-    assert [path for path, _ in nodes(variables)] == ["params.head.kernel"]
-    with pytest.raises(ValueError, match=r"'params\.normed' is inside an nn\.WeightNorm or nn\.SpectralNorm"):
-        rwf.factorize(plain, key=KEY)
-    head = rwf.factorize(plain, key=KEY, where=lambda path, _: path == "head")
-    assert [path for path, _ in nodes(head)] == ["params.head.kernel"]
-    alone = norm(nn.Dense(3))
-    made = jax.eval_shape(
-        functools.partial(alone.init, **({"update_stats": False} if norm is nn.SpectralNorm else {})), KEY, DENSE
-    )
-    with pytest.raises(ValueError, match=r"'params\.layer_instance' is inside an nn\.WeightNorm"):
-        rwf.factorize(made, key=KEY)
-    assert distance(rwf.fold(variables), plain) < 4e-7
-
-
-def test_parameters_in_boxes_are_refused():
-    boxed = nn.Dense(3, kernel_init=nn.with_partitioning(nn.initializers.ones, (None, "model")))
-    with pytest.raises(TypeError, match=r"is in a box \(Partitioned\)"):
-        rwf.factorize(boxed).init(KEY, DENSE)
-    with pytest.raises(TypeError, match=r"is in a box \(Partitioned\)"):
-        rwf.factorize({"params": {"a": boxed.init(KEY, DENSE)["params"]}}, key=KEY)
-
-
-def test_a_plain_module_does_not_take_factors():
-    variables = rwf.factorize(Two()).init(KEY, DENSE)
-    with pytest.raises(Exception, match=r"rwf\.materialize|rwf\.fold"):
-        Two().apply(variables, DENSE)
 
 
 def test_the_page_shows_a_script_that_runs(capsys):
