@@ -1,0 +1,116 @@
+"""A person's own operator data: how it is streamed, looked through in parts, and scaled."""
+
+import dataclasses
+import hashlib
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from own_data import OFFSETS, doubles, own, own_job, write
+from rwf.job import Job
+from rwf.registry import find_recipe
+from rwf.signals import operator_data
+from rwf.spec import with_values
+from rwf.tasks import own_operator
+from rwf.tasks.own_operator import OwnOperator
+
+
+@eqx.filter_jit
+def _batch(made, key):
+    return made.batch(key, jnp.int32(0))
+
+
+@pytest.mark.parametrize(("each", "points"), [(False, 0), (True, 4)])
+def test_a_file_that_is_streamed_gives_the_batches_of_one_in_memory(tmp_path, each, points):
+    arrays = own()
+    if each:
+        arrays["y"] = np.tile(arrays["y"], (20, 1, 1))
+    for path in (write(tmp_path / "mine.npz", arrays), write(tmp_path / "mine.h5", arrays)):
+        jobs = [own_job(path, **{"task.memory": memory, "task.points": points}) for memory in (4.0, 0.0)]
+        batches = [_batch(job.recipe.task.build(0), jax.random.key(1)) for job in jobs]
+        for one, two in zip(*batches, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", OFFSETS)
+@pytest.mark.parametrize("memory", [4.0, 0.0])
+def test_an_offset_or_a_unit_changes_nothing_that_a_net_is_trained_on(tmp_path, name, memory):
+    arrays = doubles()
+    if name == "y":
+        arrays["y"] = np.tile(arrays["y"], (20, 1, 1))  # so that points are read with each batch too
+    files = [("one", arrays), ("other", arrays | OFFSETS[name](arrays))]
+    jobs = [own_job(write(tmp_path / f"{file}.npz", content), **{"task.memory": memory}) for file, content in files]
+    tasks = [job.recipe.task.build(0) for job in jobs]
+    one, other = (jax.tree.leaves((_batch(task, jax.random.key(0)), task.holdout)) for task in tasks)
+    for left, right in zip(one, other, strict=True):
+        np.testing.assert_allclose(left, right, atol=2e-6)
+
+
+def test_values_that_float32_cannot_hold_beside_the_others_are_refused(tmp_path):
+    a = doubles()["a"]
+    a[19, 0] = 1e60  # held out, so not what the scaling is measured on
+    with pytest.raises(ValueError, match="'a' has values so far from the others"):
+        find_recipe(str(write(tmp_path / "mine.npz", own(a=a)))).recipe.task.build(0)
+
+
+def test_parts_of_a_file_change_neither_its_hash_nor_its_scaling(tmp_path, monkeypatch):
+    """The hash is that of all run folders so far: of 256 functions at a time with their shape."""
+    rng = np.random.default_rng(0)
+    arrays = {"a": rng.normal(3, 5, (300, 3)), "y": rng.normal(size=(300, 6, 2)), "u": rng.normal(1, 9, (300, 6))}
+    expected = hashlib.sha256()
+    for name, array in arrays.items():
+        for rows in (array[:256], array[256:]):
+            expected.update(f"{name}{rows.dtype}{rows.shape}".encode() + rows.tobytes())
+    for part in (2**25, 300):
+        monkeypatch.setattr(operator_data, "_PART", part)
+        for file in ("mine.npz", "mine.h5"):
+            path = write(tmp_path / file, arrays)
+            assert operator_data.check(path) == expected.hexdigest()[:16]
+            own_operator._build.cache_clear()
+            found, a, u, y = OwnOperator(str(path)).build(0).scaling, *(arrays[n][:270] for n in ("a", "u", "y"))
+            exact = (a.mean(), a.std(), *y.min(axis=(0, 1)), *np.ptp(y, axis=(0, 1)), np.sqrt(np.mean(u**2)))
+            np.testing.assert_allclose(np.hstack(dataclasses.astuple(found)), exact, rtol=1e-12)
+
+
+def test_a_file_is_looked_through_and_scaled_in_small_parts(tmp_path, monkeypatch):
+    """No more than a part is read at a time, hold-out included; batches are what they are."""
+    arrays = own(u=np.tile(own()["u"], (1, 100)), y=np.linspace(0, 1, 600)[:, None])
+    path, read = write(tmp_path / "mine.h5", arrays), []
+    monkeypatch.setattr(operator_data, "_PART", 8 * 600 * 2)
+    import h5py
+
+    get = h5py.Dataset.__getitem__
+    monkeypatch.setattr(h5py.Dataset, "__getitem__", lambda self, rows: read.append(got := get(self, rows)) or got)
+    find_recipe(str(path)).recipe.task.build(0)
+    assert max(part.size for part in read) <= 2 * 600
+
+
+def test_the_functions_that_are_held_out_are_bounded_in_bytes(tmp_path, monkeypatch):
+    path = write(tmp_path / "mine.npz", own())
+    for limit, expected in ((2**28, 2), (4 * (3 + 6), 1)):
+        monkeypatch.setattr(own_operator, "_TEST_BYTES", limit)
+        own_operator._build.cache_clear()
+        assert len(OwnOperator(str(path)).build(0).holdout.u) == expected
+
+
+def test_a_compressed_file_that_is_too_large_for_memory_is_refused(tmp_path):
+    path = write(tmp_path / "mine.npz", own(), compressed=True)
+    assert OwnOperator(str(path)).build(0).a.shape == (18, 3)
+    with pytest.raises(ValueError, match=r"is compressed and has .* more than --task.memory 0: .* np.savez"):
+        OwnOperator(str(path), memory=0.0).build(0)
+
+
+def test_the_memory_is_no_part_of_a_recipe(tmp_path):
+    recipe = find_recipe(str(write(tmp_path / "mine.npz", own()))).recipe
+    jobs = [Job(with_values(recipe, {"task.memory": memory}), "rwf", recipe) for memory in (4.0, 0.0)]
+    assert jobs[1].is_full
+    assert jobs[0].folder == jobs[1].folder
+
+
+@pytest.mark.parametrize("name", ["test", "functions", "points", "memory"])
+def test_a_negative_setting_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=f"--task.{name} is -3.*; expected 0 or more"):
+        own_job(write(tmp_path / "mine.npz", own()), **{f"task.{name}": -3.0 if name == "memory" else -3})
