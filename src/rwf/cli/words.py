@@ -79,10 +79,15 @@ def _help(words: list[str], text: str) -> None:
 def taken(words: list[str], option: str) -> tuple[str | None, list[str]]:
     """The value of an option that decides which others there are, and the words without it."""
     for i, word in enumerate(words):
-        if word == option and i + 1 < len(words):
-            return words[i + 1], words[:i] + words[i + 2 :]
-        if word.startswith(f"{option}="):
-            return word.partition("=")[2], words[:i] + words[i + 1 :]
+        name, equals, value = word.partition("=")
+        if name != option:
+            continue
+        rest = words[i + 1 :]
+        if not equals:
+            value, rest = (rest[0], rest[1:]) if rest else ("", [])
+        if not value or value.startswith("--"):
+            raise ValueError(f"{option} needs a name behind it.")
+        return value, words[:i] + rest
     return None, words
 
 
