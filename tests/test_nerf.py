@@ -38,7 +38,7 @@ TINY = {
     "steps": 4,
     "log_every": 2,
 }
-SETTINGS = SceneViews(rays=64, samples=4, block=10)
+SETTINGS = SceneViews(rays=64, samples=4, block=10, coordinates="world")
 
 
 @pytest.fixture(autouse=True)
@@ -201,9 +201,8 @@ def test_unit_coordinates_are_those_of_the_cube():
 
 
 def test_a_net_that_knows_the_scene_is_near_the_truth_on_every_test_view(stand_in):
-    task = RadianceField(
-        stand_in.images, stand_in.poses, stand_in.camera, stand_in.split, SceneViews(samples=128, block=100)
-    )
+    settings = SceneViews(samples=128, block=100, coordinates="world")
+    task = RadianceField(stand_in.images, stand_in.poses, stand_in.camera, stand_in.split, settings)
     assert len(task.test_views) == 13
     conclude = jax.jit(lambda shift: task.conclude(Known(lambda x: radiance(x + shift))))
     measured, shifted = conclude(0.0), conclude(0.2)
