@@ -227,10 +227,19 @@ def test_features_have_norm_one_and_coordinates_go_to_minus_one(case):
     np.testing.assert_allclose(encode(x), 2 * x - 1, atol=1e-7)
 
 
-def test_the_pool_holds_sixteen_million_points_and_the_test_a_quarter_million():
+def test_no_point_is_seen_twice_and_a_quarter_million_are_for_the_test():
     for name in ("shape/dragon/gaussian", "shape/armadillo/none"):
-        spec = find_recipe(name).recipe.task
-        assert (spec.pool, spec.batch, spec.near) == (2**24, 8192, 2**18)
+        recipe = find_recipe(name).recipe
+        assert recipe.task.pool == recipe.steps * recipe.task.batch
+        assert (recipe.task.batch, recipe.task.near) == (8192, 2**18)
+        assert recipe.task.remarks(recipe.steps) == []
+
+
+def test_a_pool_whose_points_come_again_is_remarked_on():
+    recipe = find_recipe("shape/dragon/gaussian-pool-16m").recipe
+    (said,) = recipe.task.remarks(recipe.steps)
+    assert "each comes 4.9 times" in said
+    assert "--task.pool 81920000" in said
 
 
 def _check_verb(folder, tmp_path, monkeypatch):

@@ -2,13 +2,14 @@
 
 import functools
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int32, UInt8
 
 from rwf.signals.cache import cached
+from rwf.signals.cells import MIXED, cells
 from rwf.signals.meshes import Edges, Mesh, MeshWarning, RefusedMeshError, edges
 from rwf.signals.parity import BOTH_WAYS, DIRECTIONS, Ballot, parity_engine, referee
 from rwf.signals.pool import UNIT, box_of, corners, pool_points
@@ -167,8 +168,31 @@ def _make_surroundings(mesh: Mesh, near: int, samples: int) -> dict[str, np.ndar
 
 
 def _make_pool(mesh: Mesh, pool: int) -> dict[str, np.ndarray]:
-    check_inside(mesh)
+    found, _ = check_inside(mesh)
     box = box_of(mesh)
-    starts = range(0, pool, _BLOCK)
-    inside, doubt = label(mesh, (np.asarray(pool_points(box, s // UNIT, min(_BLOCK, pool - s))) for s in starts))
+    blocks = (np.asarray(pool_points(box, s // UNIT, min(_BLOCK, pool - s))) for s in range(0, pool, _BLOCK))
+    # Where rays may disagree, each point has its own vote; otherwise most points share one.
+    inside, doubt = label(mesh, blocks) if found.odd else _label_by_cells(mesh, blocks, corners(box))
     return {"bits": np.packbits(inside), "doubt": np.array([doubt])}
+
+
+def _label_by_cells(
+    mesh: Mesh, blocks: Iterable[Float32[np.ndarray, "_ 3"]], box: tuple[np.ndarray, np.ndarray]
+) -> tuple[Bool[np.ndarray, " points"], float]:
+    """As `label`, for a mesh that has an inside: rays are sent from points in cells that the surface passes through,
+    and from one point of each region of the others."""
+    grid = cells(mesh.triangles, *box)
+    of_region, _ = label(mesh, [grid.middles()])
+    regions: list[np.ndarray] = []
+
+    def near_surface() -> Iterator[np.ndarray]:
+        for block in blocks:
+            region = grid.of(block)
+            regions.append(region)
+            yield block[region == MIXED]
+
+    judged, doubt = label(mesh, near_surface())
+    region = np.concatenate(regions)
+    inside = np.append(of_region, False)[region]  # the last one, for MIXED, is none of them
+    inside[region == MIXED] = judged
+    return inside, doubt * len(judged) / max(1, len(inside))

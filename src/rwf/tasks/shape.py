@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, UInt8
 
-from rwf.recipe import MLP, Adam, Affine, Factorization, Gaussian, Identity, Positional, Recipe, TaskSpec
+from rwf.recipe import MLP, Adam, Affine, Factorization, Gaussian, Identity, NetSpec, Positional, Recipe, TaskSpec
 from rwf.signals.occupancy import mesh_picture, pool_bits, surroundings
 from rwf.signals.pool import UNIT, corners, pool_points
 from rwf.signals.shapes import find_shape, source
@@ -104,7 +104,7 @@ class MeshOccupancy(TaskSpec):
     """A mesh to be learnt."""
 
     mesh: str = "dragon"  # dragon, armadillo, knot, gyroid, or a mesh file of your own
-    pool: int = 1 << 24  # distinct training points; their labels are computed once and kept
+    pool: int = 81_920_000  # distinct training points, as many as 10,000 steps take; their labels are kept
     batch: int = 8_192
     near: int = 1 << 18  # test points near the surface
     block: int = 1 << 16  # test points at once
@@ -116,7 +116,7 @@ class MeshOccupancy(TaskSpec):
         if self.batch < 1 or self.batch % UNIT or self.pool < 1 or self.pool % self.batch:
             raise ValueError(
                 f"The batch must be a multiple of {UNIT}, and the pool of the batch; they are {self.batch} and "
-                f"{self.pool}. Use --task.batch 8192 --task.pool 16777216."
+                f"{self.pool}. Use --task.batch 8192 --task.pool 81920000."
             )
         if min(self.near, self.block, self.samples, self.pixels) < 1 or self.grid < 2:
             raise ValueError(
@@ -147,6 +147,15 @@ class MeshOccupancy(TaskSpec):
     def describe(self) -> str:
         return source(self.mesh)
 
+    def remarks(self, steps: int, net: NetSpec | None = None) -> list[str]:
+        """Points that come again teach less than new ones: docs/shapes.md has how much."""
+        if steps * self.batch <= self.pool:
+            return []
+        return [
+            f"{steps:,} steps take {steps * self.batch:,} points and the pool has {self.pool:,}: each comes "
+            f"{steps * self.batch / self.pool:.1f} times, which costs accuracy (--task.pool {steps * self.batch})"
+        ]
+
 
 _DRAGON = Recipe(
     name="shape/dragon/none",
@@ -175,17 +184,20 @@ _MAPPINGS = {
 _CASES = {recipe.case: recipe for recipe in (_DRAGON, _ARMADILLO)}
 _ALL = [recipe.named(name, encoding=encoding) for recipe in _CASES.values() for name, encoding in _MAPPINGS.items()]
 
-# A pool that is seen five times in 10,000 steps stands in for points that never come again: does doubling it matter?
-_DOUBLED = replace(
-    _DRAGON.named("gaussian", encoding=_MAPPINGS["gaussian"]),
-    name="shape/dragon/gaussian-doubled-pool",
-    variant="gaussian+doubled pool",
-    task=MeshOccupancy("dragon", pool=1 << 25),
-)
-RECIPES = {recipe.name: recipe for recipe in [*_ALL, _DOUBLED]}
+# Pools whose points come again, 4.9, 2.4 and 1.2 times in 10,000 steps: how many distinct points does a shape need?
+_POOLS = [
+    replace(
+        _DRAGON.named("gaussian", encoding=_MAPPINGS["gaussian"]),
+        name=f"shape/dragon/gaussian-pool-{millions}m",
+        variant=f"gaussian+pool of {millions}m",
+        task=MeshOccupancy("dragon", pool=pool),
+    )
+    for millions, pool in ((16, 1 << 24), (33, 1 << 25), (67, 1 << 26))
+]
+RECIPES = {recipe.name: recipe for recipe in [*_ALL, *_POOLS]}
 QUICK = {
     name: {
-        "task.pool": 1 << 18,
+        "task.pool": 307_200,
         "task.batch": 1_024,
         "task.near": 1 << 13,
         "task.grid": 48,
@@ -213,7 +225,10 @@ QUICK |= {
     for name, recipe in RECIPES.items()
     if recipe.variant != "none"
 }
-QUICK[_DOUBLED.name] = QUICK[_DOUBLED.name] | {"task.pool": 1 << 19}
+QUICK |= {
+    recipe.name: QUICK[recipe.name] | {"task.pool": pool}
+    for recipe, pool in zip(_POOLS, (1 << 16, 1 << 17, 1 << 18), strict=True)
+}
 
 
 STUDIES = {
@@ -222,7 +237,7 @@ STUDIES = {
         beside=tuple(Beside(f"{case}/{mapping}", faster=True) for mapping in _MAPPINGS) + others,
     )
     for case, others in {
-        "shape/dragon": (Beside(_DOUBLED.name, ("plain", "rwf")),),
+        "shape/dragon": tuple(Beside(recipe.name, ("plain", "rwf")) for recipe in _POOLS),
         "shape/armadillo": (),
     }.items()
 }
