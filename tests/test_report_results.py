@@ -97,6 +97,27 @@ def test_more_seeds_join_those_of_a_results_file(runs, tmp_path, more):
     report.check_results(again)
 
 
+def test_a_run_that_a_results_file_has_already_is_not_counted_twice(runs, tmp_path):
+    """Its seeds were not, but its rate was."""
+    run_folder(tmp_path / "more", job("plain", seeds=4, first_seed=6), 0.5)
+    (path,) = report.save_results(report.load([runs, tmp_path / "more"]), tmp_path / "results")
+    before = path.read_text()
+    (path,) = report.save_results(report.load([path, tmp_path / "more"]), tmp_path / "results")
+    found, first = (json.loads(text) for text in (path.read_text(), before))
+    assert found["rows"] == first["rows"]
+    assert [record["runs"] for record in found["records"]] == [record["runs"] for record in first["records"]]
+    assert [record["members"] for record in found["records"]] == [record["members"] for record in first["records"]]
+
+
+def test_what_is_measured_once_at_the_end_needs_no_curve(runs, tmp_path):
+    path = saved(runs, tmp_path)
+    change(path, lambda content: content["records"][0]["curves"].pop("rel_l2"), reseal=True)
+    report.check_results(path)
+    change(path, lambda content: content["records"][0]["curves"].pop("loss"), reseal=True)
+    with pytest.raises(report.ResultsError, match="has no curves"):
+        report.check_results(path)
+
+
 def test_quick_runs_are_refused_unless_they_are_asked_for(tmp_path):
     run = run_folder(tmp_path, job("plain", quick=True), 0.5)
     with pytest.raises(report.ResultsError, match=r"not the full recipe: .*leave these out"):

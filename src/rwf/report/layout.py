@@ -110,15 +110,15 @@ def _line(variant: str, tuned: bool, name: str, records: Sequence[Record]) -> Li
     best = _best(name, by_name, row)
     cells = {
         parametrization: Cell(
-            value=plus_minus(row[parametrization].mean, row[parametrization].std),
-            median=number(row[parametrization].median),
-            paper=None if (paper := row[parametrization].paper) is None else number(paper, 4),
-            n=row[parametrization].n,
+            value=plus_minus(found.mean, found.std),
+            median=beside(found.median, found.mean, found.std),
+            paper=None if found.paper is None else number(found.paper, 4),
+            n=found.n,
             diverged=len(by_name[parametrization].diverged),
             best=parametrization in best,
         )
         for parametrization in PARAMETRIZATIONS
-        if parametrization in row
+        if (found := row.get(parametrization)) is not None
     }
     return Line(variant, tuned, any(record.quick for record in records), cells)
 
@@ -192,16 +192,33 @@ def divergence_notes(records: Sequence[Record]) -> list[str]:
 def plus_minus(mean: float | None, std: float | None) -> str:
     """A mean and its spread, both to the second digit of the spread, but to no more than four of the mean.
 
-    >>> plus_minus(0.034123, 0.00213), plus_minus(28.083, 4.34), plus_minus(0.0341, None)
-    ('0.0341 ± 0.0021', '28.08 ± 4.34', '0.0341')
+    >>> plus_minus(0.034123, 0.00213), plus_minus(28.083, 4.34), plus_minus(27.0588, None)
+    ('0.0341 ± 0.0021', '28.08 ± 4.34', '27.06')
     >>> plus_minus(2.5e-07, 1e-08), plus_minus(0.513991, 0.000095), plus_minus(0.513991, 0.000012)
     ('2.5e-07 ± 1e-08', '0.5140 ± 0.0001', '0.5140 ± 1e-05')
     """
     if mean is None or std is None:
-        return number(mean)
-    if abs(mean) < 1e-4 or abs(mean) >= 1e6 or std == 0:
+        return number(mean, 4)
+    decimals = _decimals(mean, std)
+    if decimals is None:
         return f"{number(mean)} ± {number(std, 2)}"
-    most = max(2, 3 - math.floor(math.log10(abs(mean))))  # two runs may agree by chance
-    decimals = next((d for d in range(2, most) if std * 10**d >= 10), most)
     spread = f"{std:.{decimals}f}" if std * 10**decimals >= 0.5 else number(std, 1)
     return f"{mean:.{decimals}f} ± {spread}"
+
+
+def beside(value: float | None, mean: float | None, std: float | None) -> str:
+    """A number with as many digits as the mean that it stands beside.
+
+    >>> beside(0.98143, 0.9816, 0.0002), beside(0.883, 0.877, 0.0102), beside(2.51e-07, 2.5e-07, 1e-08)
+    ('0.9814', '0.883', '2.51e-07')
+    """
+    decimals = None if mean is None or std is None else _decimals(mean, std)
+    return number(value) if value is None or decimals is None else f"{value:.{decimals}f}"
+
+
+def _decimals(mean: float, std: float) -> int | None:
+    """Behind the point of a mean and its spread; None where a power of ten says it better."""
+    if abs(mean) < 1e-4 or abs(mean) >= 1e6 or std == 0:
+        return None
+    most = max(2, 3 - math.floor(math.log10(abs(mean))))  # two runs may agree by chance
+    return next((d for d in range(2, most) if std * 10**d >= 10), most)

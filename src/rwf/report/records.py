@@ -171,7 +171,9 @@ def _joined(one: Record, other: Record) -> Record:
     new = [i for i, member in enumerate(other.members) if member.pair not in known]
     if not new:
         return one
-    moved = tuple(replace(other.members[i], part=other.members[i].part + len(one.parts)) for i in new)
+    used = sorted({other.members[i].part for i in new})  # a part that `one` has already is not counted twice
+    place_of = {part: len(one.parts) + place for place, part in enumerate(used)}
+    moved = tuple(replace(other.members[i], part=place_of[other.members[i].part]) for i in new)
     if one.curves.are_quantiles or other.curves.are_quantiles:
         curves = as_quantiles(max(one, other, key=lambda r: len(r.members)).curves)
     else:
@@ -181,7 +183,7 @@ def _joined(one: Record, other: Record) -> Record:
         quick=one.quick or other.quick,
         members=one.members + moved,
         curves=curves,
-        parts=one.parts + other.parts,
+        parts=(*one.parts, *(other.parts[part] for part in used)),
         time=max(one.time, other.time),
     )
 
