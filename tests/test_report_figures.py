@@ -10,6 +10,7 @@ from rwf import report
 from rwf.report.curves import Band
 from rwf.report.figures import figures_for
 from rwf.report.figures.style import blank, draw_band, log_where_positive, png, style
+from rwf.report.figures.training import training
 
 
 def texts(drawing):
@@ -43,6 +44,21 @@ def test_an_axis_of_errors_has_at_least_two_numbers(low, high):
         ticks = [*axes.yaxis.get_major_ticks(), *axes.yaxis.get_minor_ticks()]
         labels = [t for t in ticks if t.label1.get_text() and shown[0] <= t.get_loc() <= shown[1]]
     assert len(labels) >= 2
+
+
+def test_what_comes_near_one_is_drawn_by_what_it_lacks(tmp_path):
+    run_folder(tmp_path, job("plain"), 0.5)
+    (record,) = report.load([tmp_path])
+    looks = np.array([[0.9, 0.95, 0.97], [0.99, 0.991, 0.998]])
+    curves = replace(record.curves, step=np.array([1, 2]), values={"loss": looks, "iou": looks})
+    with style():
+        drawing = training([replace(record, curves=curves)], ["iou"], "Training of it")
+    assert drawing is not None
+    assert drawing.title == "Training of it"
+    loss, iou = drawing.figure.axes
+    assert (loss.get_title(), iou.get_title(), iou.get_yscale()) == ("Training loss", "1 − IoU", "log")
+    np.testing.assert_allclose(iou.get_lines()[0].get_ydata(), [0.05, 0.009])
+    np.testing.assert_allclose(np.ptp(iou.collections[0].get_paths()[0].vertices[:, 1]), 0.084 - 0.00424)
 
 
 def test_the_legend_of_training_is_not_on_the_curves(tmp_path):

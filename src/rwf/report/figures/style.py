@@ -129,7 +129,8 @@ def log_where_positive(axes: "matplotlib.axes.Axes", name: str) -> None:
     """
     lines = [np.asarray(line.get_ydata(), float) for line in axes.get_lines()]
     values = np.concatenate([line[np.isfinite(line)] for line in lines]) if lines else np.zeros(0)
-    if not metric(name).higher and len(values) and values.min() > 0 and values.max() >= 3 * values.min():
+    falls = metric(name).near_one or not metric(name).higher
+    if falls and len(values) and values.min() > 0 and values.max() >= 3 * values.min():
         axes.set_yscale("log")
         _few_decades(axes)
 

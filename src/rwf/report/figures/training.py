@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from rwf.report.curves import Band
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.style import (
     FAINT,
@@ -41,11 +42,11 @@ def training(records: Sequence[Record], names: Sequence[str], title: str) -> Dra
     for panel, name in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), panel + 1)
         for record, line in zip(records, lines, strict=True):
-            draw_band(axes, record.curves.band(name), label=label(record), **line)
+            draw_band(axes, _band(record, name), label=label(record), **line)
             if (paper := _paper(record, name)) is not None:
                 papers = True
                 axes.plot(record.curves.step[-1], paper, "x", color=colour(record), clip_on=False, mew=1.8)
-        axes.set_title(metric(name).title[:1].upper() + metric(name).title[1:])
+        axes.set_title(_words(name))
         if name == METRIC and any(f"steps_to_{PERCENT[0]}_percent" in record.metrics for record in records):
             percents = True
             for percent in PERCENT:
@@ -72,8 +73,22 @@ def _lines(records: Sequence[Record]) -> list[dict[str, Any]]:
     return lines
 
 
+def _words(name: str) -> str:
+    words = metric(name).title
+    return f"1 − {words}" if metric(name).near_one else words[:1].upper() + words[1:]
+
+
+def _band(record: Record, name: str) -> Band | None:
+    """What is drawn of a metric: itself, or what it lacks to one."""
+    band = record.curves.band(name)
+    if band is None or not metric(name).near_one:
+        return band
+    return Band(band.step, 1 - band.median, 1 - band.high, 1 - band.low)
+
+
 def _paper(record: Record, name: str) -> float | None:
     """What the paper reached; a quick run ends elsewhere, and is another problem often."""
     if record.quick or record.tuned or record.stand_in:
         return None
-    return paper_value(record.case, record.variant, record.parametrization, name)
+    paper = paper_value(record.case, record.variant, record.parametrization, name)
+    return 1 - paper if paper is not None and metric(name).near_one else paper
