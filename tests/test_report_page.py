@@ -1,5 +1,6 @@
 """Tables, figures and the page: what they must say, what they must not let through."""
 
+import base64
 import io
 import sys
 from dataclasses import replace
@@ -200,6 +201,16 @@ def test_figures_are_files_with_plain_names(runs, tmp_path):
     names = {path.name for path in report.save_figures([runs], tmp_path)}
     assert {"regression-1d-ablation-of-mu-and-sigma.png", "regression-1d-final-values.png"} <= names
     assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in names)
+
+
+def test_the_figures_of_a_page_are_files_too_where_a_folder_is_named(tmp_path):
+    run_folder(tmp_path / "runs", job("plain"), 0.5)
+    html = report.write_report(
+        [tmp_path / "runs"], tmp_path / "report.html", theory=False, figures=tmp_path / "figures"
+    )
+    files = sorted((tmp_path / "figures").iterdir())
+    assert files == sorted(report.save_figures([tmp_path / "runs"], tmp_path / "figures"))
+    assert all(base64.b64encode(file.read_bytes()).decode() in html.read_text() for file in files)
 
 
 def test_figures_leave_matplotlibs_settings_alone(runs):

@@ -129,11 +129,10 @@ def report(words: list[str]) -> int:
     if options.markdown:
         write_atomically(options.markdown, reports.markdown(records))
         print(f"tables: {options.markdown}")
-    if options.figures:
-        for path in reports.save_figures(records, options.figures, note=note):
-            print(f"figure: {path}")
     with drawing():
-        path = reports.write_report(records, options.out, note=note)
+        path = reports.write_report(records, options.out, figures=options.figures, note=note)
+    if options.figures:
+        print(f"figures: {options.figures}")
     print(f"report: {path}")
     return 0
 

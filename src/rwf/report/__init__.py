@@ -4,7 +4,6 @@ Every function takes records (`load` makes them), or what records are loaded fro
 """
 
 import json
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -98,26 +97,31 @@ def save_results(sources: Iterable[Source], folder: Path, *, allow_quick: bool =
 
 def save_figures(sources: Iterable[Source], folder: Path, *, note: Callable[[str], None] | None = None) -> list[Path]:
     """Writes every figure of a report as a PNG file and returns their paths; `note` as in `write_report`."""
-    from rwf.report.drawn import drawings
-    from rwf.report.figures import png
+    from rwf.report.drawn import drawn
     from rwf.tensors import write_atomically
 
     records, paths = load(sources), []
     for case in dict.fromkeys(record.case for record in records):
-        for drawing in drawings(case, records, note):
-            name = f"{case} {drawing.title}".lower().replace("μ", "mu").replace("σ", "sigma")
-            paths.append(folder / f"{re.sub('[^a-z0-9]+', '-', name).strip('-')}.png")
-            write_atomically(paths[-1], png(drawing.figure))
+        for figure in drawn(case, records, note):
+            paths.append(folder / figure.file)
+            write_atomically(paths[-1], figure.png)
     return paths
 
 
 def write_report(
-    sources: Iterable[Source], out: Path, *, theory: bool = True, note: Callable[[str], None] | None = None
+    sources: Iterable[Source],
+    out: Path,
+    *,
+    theory: bool = True,
+    figures: Path | None = None,
+    note: Callable[[str], None] | None = None,
 ) -> Path:
     """Writes the report as one HTML file, at `out` or, where that is no .html, as `report.html` below it.
 
-    Damaged weights are an error; where a `note` is given, it is told of them, and their figures are left out.
+    Its figures are files in the folder `figures` too, where one is named. Damaged weights are an error; where a
+    `note` is given, it is told of them, and their figures are left out.
     """
     from rwf.report.page import write_page
 
-    return write_page(load(sources), out if out.suffix == ".html" else out / "report.html", theory=theory, note=note)
+    path = out if out.suffix == ".html" else out / "report.html"
+    return write_page(load(sources), path, theory=theory, figures=figures, note=note)

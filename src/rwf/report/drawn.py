@@ -1,14 +1,36 @@
-"""The figures of a case, without the weights that are damaged."""
+"""The figures of a case as PNG, without the weights that are damaged."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from rwf.report.figures import Drawing, figures_for
+from rwf.report.figures import Drawing, figures_for, png
 from rwf.report.records import Part, Record
 from rwf.tensors import DamagedFileError
 
 Note = Callable[[str], None]
+
+
+class Drawn(NamedTuple):
+    """A figure as it is shown: in a page, or as a file of this name."""
+
+    title: str
+    caption: str
+    png: bytes
+    file: str
+
+
+def drawn(case: str, records: Sequence[Record], note: Note | None = None) -> list[Drawn]:
+    """The figures of one case, drawn; `note` as in `drawings`."""
+    found = drawings(case, records, note)
+    return [Drawn(d.title, d.caption, png(d.figure), _file(f"{case} {d.title}")) for d in found]
+
+
+def _file(words: str) -> str:
+    plain = words.lower().replace("μ", "mu").replace("σ", "sigma")
+    return f"{re.sub('[^a-z0-9]+', '-', plain).strip('-')}.png"
 
 
 def drawings(case: str, records: Sequence[Record], note: Note | None = None) -> list[Drawing]:

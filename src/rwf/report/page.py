@@ -7,9 +7,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from rwf.report.drawn import Note, drawings
+from rwf.report.drawn import Drawn, Note, drawn
 from rwf.report.extras import need
-from rwf.report.figures import png
 from rwf.report.layout import layouts, notes
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.provenance import provenance
@@ -21,10 +20,18 @@ from rwf.report.versus import tabulated
 from rwf.tensors import write_atomically
 
 
-def write_page(records: Sequence[Record], path: Path, *, theory: bool = True, note: Note | None = None) -> Path:
+def write_page(
+    records: Sequence[Record],
+    path: Path,
+    *,
+    theory: bool = True,
+    figures: Path | None = None,
+    note: Note | None = None,
+) -> Path:
     """Writes the page; `theory` adds the checks of the theorems beside 1D regression, some ten seconds.
 
-    Damaged weights are an error; where a `note` is given, it is told of them, and their figures are left out.
+    Figures are drawn once: a folder `figures` gets them as files too. Damaged weights are an error; where a `note` is
+    given, it is told of them, and their figures are left out.
     """
     if not records:
         raise ValueError("There is nothing to report: no complete run was found. `rwf run regression-1d` makes some.")
@@ -33,17 +40,21 @@ def write_page(records: Sequence[Record], path: Path, *, theory: bool = True, no
     # Names of folders, variants and devices come from files: all are escaped.
     template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(source)
     cases = list(dict.fromkeys(record.case for record in records))
+    shown = {case: drawn(case, records, note) for case in cases}
     html = template.render(
         title=f"rwf: {', '.join(cases)}",
         quick=any(record.quick for record in records),
         parametrizations=PARAMETRIZATIONS,
-        cases=[_case(case, records, theory=theory, note=note) for case in cases],
+        cases=[_case(case, records, shown[case], theory=theory) for case in cases],
     )
     write_atomically(path, html)
+    if figures:
+        for figure in (figure for of_case in shown.values() for figure in of_case):
+            write_atomically(figures / figure.file, figure.png)
     return path
 
 
-def _case(case: str, records: Sequence[Record], *, theory: bool, note: Note | None) -> dict[str, Any]:
+def _case(case: str, records: Sequence[Record], shown: Sequence[Drawn], *, theory: bool) -> dict[str, Any]:
     """All that the template shows of one case."""
     mine = [record for record in records if record.case == case]
     tuned = tunings(mine)
@@ -54,8 +65,8 @@ def _case(case: str, records: Sequence[Record], *, theory: bool, note: Note | No
         "tables": layouts(mine),
         "versus": tabulated(mine),
         "figures": [
-            {"title": d.title, "caption": d.caption, "png": base64.b64encode(png(d.figure)).decode()}
-            for d in drawings(case, records, note)
+            {"title": figure.title, "caption": figure.caption, "png": base64.b64encode(figure.png).decode()}
+            for figure in shown
         ],
         "notes": notes(mine),
         "tunings": tuned,

@@ -1,7 +1,7 @@
 """Cells of a mesh's box that its surface does not touch: all points of one are inside, or all are outside."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
@@ -42,8 +42,8 @@ def cells(
     touched = np.zeros(shape, bool)
     for some in _cut(triangles, found.size):
         _touch(touched, _cell(some.min(axis=1) - _PAD, found), _cell(some.max(axis=1) + _PAD, found))
-    region, _ = ndimage.label(~touched)  # across the faces of cells
-    return found._replace(region=np.asarray(region, np.int32) - 1)
+    numbered: Any = ndimage.label(~touched)  # from 1, across the faces of cells
+    return found._replace(region=numbered[0].astype(np.int32) - 1)
 
 
 def _cell(points: Float[np.ndarray, "points 3"], of: Cells) -> Int[np.ndarray, "points 3"]:
