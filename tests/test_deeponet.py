@@ -19,6 +19,7 @@ CREATE = {
     "deeponet": functools.partial(nets.DeepONet.create, encode.Identity(2), (7,)),
     "cnn": functools.partial(nets.DeepONet.create, encode.Identity(2), (6, 5), branch="cnn", channels=(2, 3), kernel=3),
     "modified": functools.partial(nets.ModifiedDeepONet.create, ENCODE, (7,)),
+    "lab": functools.partial(nets.ModifiedDeepONet.create, ENCODE, (7,), mixing="lab"),
 }
 
 
@@ -57,16 +58,25 @@ def test_deeponet_is_the_inner_product_of_branch_and_trunk():
 
 
 @pytest.mark.parametrize("activated", [False, True])
-def test_modified_deeponet_is_the_equations_of_the_paper(activated):
-    """With L hidden layers, gates in both nets from the second on, then a linear layer and the inner product."""
-    net, (a, y) = trained(make("modified", activated=activated)), data("modified")
+@pytest.mark.parametrize("name", ["modified", "lab"])
+def test_modified_deeponet_is_the_equations_of_the_paper(name, activated):
+    """With L hidden layers, gates in both nets from the second on, then a linear layer and the inner product.
+
+    In the lab's code the first layer has its gate too, and a large Z stands for U.
+    """
+    net, (a, y) = trained(make(name, activated=activated)), data("modified")
     x = np.concatenate([np.cos(2 * np.pi * y[..., :1]), np.sin(2 * np.pi * y[..., :1]), y[..., 1:]], -1).astype(float)
     a = a[:, None].astype(float)
     u, v = np.tanh(dense(net.branch.gate, a)), np.tanh(dense(net.trunk.gate, x))
     h_a, h_y = np.tanh(dense(net.branch.layers[0], a)), np.tanh(dense(net.trunk.layers[0], x))
+    if name == "lab":
+        h_a, h_y = h_a * u + (1 - h_a) * v, h_y * u + (1 - h_y) * v
     for layer_a, layer_y in zip(net.branch.layers[1:], net.trunk.layers[1:], strict=True):
         z_a, z_y = np.tanh(dense(layer_a, h_a)), np.tanh(dense(layer_y, h_y))
-        h_a, h_y = (1 - z_a) * u + z_a * v, (1 - z_y) * u + z_y * v
+        if name == "lab":
+            h_a, h_y = z_a * u + (1 - z_a) * v, z_y * u + (1 - z_y) * v
+        else:
+            h_a, h_y = (1 - z_a) * u + z_a * v, (1 - z_y) * u + z_y * v
     branch, trunk = dense(net.branch.output, h_a), dense(net.trunk.output, h_y)
     expected = (np.tanh(branch) * np.tanh(trunk) if activated else branch * trunk).sum(axis=-1)
     np.testing.assert_allclose(apply(net, *data("modified")), expected, atol=2e-4)
@@ -103,7 +113,9 @@ def test_points_that_functions_share_are_points_of_each(name):
     assert shared.shape == (3, 4)
 
 
-@pytest.mark.parametrize(("name", "shared"), [("deeponet", True), ("modified", True), ("modified", False)])
+@pytest.mark.parametrize(
+    ("name", "shared"), [("deeponet", True), ("modified", True), ("modified", False), ("lab", False)]
+)
 def test_a_jet_of_points_gives_the_derivatives_of_autodiff(name, shared):
     net, (a, y) = trained(make(name)), data(name)
     y = y[0] if shared else y

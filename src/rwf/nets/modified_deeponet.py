@@ -1,7 +1,7 @@
 """The modified DeepONet (Wang, Wang and Perdikaris, 2022): encoders of function and point, mixed into every layer."""
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -13,6 +13,8 @@ from rwf.encode import Encoding
 from rwf.nets.activations import Activation
 from rwf.nets.deeponet import check_sensors, finished, inner
 from rwf.nets.dense import Dense, glorot
+
+Mixing = Literal["paper", "lab"]
 
 
 class Tower(eqx.Module):
@@ -38,7 +40,8 @@ class ModifiedDeepONet(eqx.Module):
 
     The paper's last lines define H^(L) twice and activate the output; here L hidden layers, the first without a gate
     as in its equations, are followed by a linear layer in each tower and the inner product. With `activated`, the
-    activation stands between these two.
+    activation stands between these two. With `mixing` "lab", as the public code of its authors has it, the first layer
+    has its gate too, and H = Z U + (1 - Z) V: while Z is small, H is the point's V and not the function's U.
     """
 
     encode: Encoding
@@ -47,6 +50,7 @@ class ModifiedDeepONet(eqx.Module):
     activation: Activation = eqx.field(static=True)
     sensors: tuple[int, ...] = eqx.field(static=True)
     activated: bool = eqx.field(static=True, default=False)
+    mixing: Mixing = eqx.field(static=True, default="paper")
 
     @classmethod
     def create(
@@ -58,6 +62,7 @@ class ModifiedDeepONet(eqx.Module):
         width: int,
         activation: Activation,
         activated: bool = False,
+        mixing: Mixing = "paper",
         key: PRNGKeyArray,
         dtype: Any = jnp.float32,
     ) -> "ModifiedDeepONet":
@@ -66,7 +71,7 @@ class ModifiedDeepONet(eqx.Module):
         size = {"depth": depth, "width": width, "dtype": dtype}
         branch = Tower.create(math.prod(sensors), key=key_branch, **size)
         trunk = Tower.create(encode.features, key=key_trunk, **size)
-        return cls(encode, branch, trunk, activation, sensors, activated)
+        return cls(encode, branch, trunk, activation, sensors, activated, mixing)
 
     def __call__(self, a: Float[Array, "functions ..."], y: Field) -> Field:
         """The output functions at some points: (functions, points).
@@ -81,13 +86,16 @@ class ModifiedDeepONet(eqx.Module):
         if len(at_points.shape) == 2:
             at_points = jax.tree.map(lambda row: row[None], at_points)
         u = elementwise(self.activation, self.branch.gate(at_sensors))
-        between = elementwise(self.activation, self.trunk.gate(at_points)) - u
-        h_branch = self._tower(self.branch, at_sensors, u, between)
-        h_trunk = self._tower(self.trunk, at_points, u, between)
+        v = elementwise(self.activation, self.trunk.gate(at_points))
+        # Z U + (1 - Z) V is (1 - Z) U + Z V with U and V exchanged
+        start, end = (u, v) if self.mixing == "paper" else (v, u)
+        h_branch = self._tower(self.branch, at_sensors, start, end - start)
+        h_trunk = self._tower(self.trunk, at_points, start, end - start)
         return inner(h_trunk, h_branch)
 
-    def _tower(self, tower: Tower, x: Any, u: Any, between: Any) -> Any:
-        h = elementwise(self.activation, tower.layers[0](x))
-        for layer in tower.layers[1:]:
-            h = between * elementwise(self.activation, layer(h)) + u  # (1 - Z) U + Z V
+    def _tower(self, tower: Tower, x: Any, start: Any, between: Any) -> Any:
+        h = x
+        for i, layer in enumerate(tower.layers):
+            z = elementwise(self.activation, layer(h))
+            h = z if i == 0 and self.mixing == "paper" else between * z + start
         return finished(tower.output(h), self.activation if self.activated else None)

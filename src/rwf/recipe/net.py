@@ -117,11 +117,12 @@ class ModifiedDeepONet(NetSpec):
     """The modified DeepONet: encoders of function and point, mixed into every hidden layer of both nets."""
 
     least_depth: ClassVar[int] = 1
-    later: ClassVar[tuple[str, ...]] = ("activated",)
+    later: ClassVar[tuple[str, ...]] = ("activated", "mixing")
 
     activation: str = "tanh"
     sensors: tuple[int, ...] = (101,)
     activated: bool = False  # whether both towers end with the activation, before the inner product, and not linear
+    mixing: Literal["paper", "lab"] = "paper"  # lab: as in its public code, Z U + (1 - Z) V from the first layer on
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -132,8 +133,9 @@ class ModifiedDeepONet(NetSpec):
 
         _one_output(outputs)
         sigma, sensors = nets.activation(self.activation), tuple(self.sensors)
-        size = {"depth": self.depth, "width": self.width, "activation": sigma, "activated": self.activated}
-        return nets.ModifiedDeepONet.create(encode, sensors, key=key, **size)
+        size = {"depth": self.depth, "width": self.width, "activation": sigma}
+        ways = {"activated": self.activated, "mixing": self.mixing}
+        return nets.ModifiedDeepONet.create(encode, sensors, key=key, **size, **ways)
 
 
 @dataclass(frozen=True)

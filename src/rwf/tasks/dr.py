@@ -15,7 +15,7 @@ from rwf.recipe import Adam, DeepONet, Recipe, TaskSpec
 from rwf.signals import grf
 from rwf.signals.cache import cached
 from rwf.solvers import diffusion_reaction
-from rwf.study import Study
+from rwf.study import Beside, Study
 from rwf.tasks.base import Task
 from rwf.tasks.operator import Holdout, grid_points
 
@@ -131,4 +131,4 @@ QUICK = {
         "seeds": 2,
     }
 }
-STUDIES = {"dr": Study(recipes=("dr",), tuned=("dr",))}
+STUDIES = {"dr": Study(recipes=("dr",), tuned=("dr",), beside=(Beside("dr", faster=True),))}
