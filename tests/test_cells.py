@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rwf.signals import occupancy
-from rwf.signals.cells import MIXED, cells
+from rwf.signals.cells import MIXED, _cut, cells
 from rwf.signals.meshes import mesh_of, normalized
 from rwf.signals.pool import box_of, corners, pool_points
 from rwf.signals.solids import gyroid, knot
@@ -47,6 +47,20 @@ def test_the_surface_divides_regions_and_passes_through_no_cell_of_one():
     region = grid.of(x)
     of_inside = region[np.argmin(np.linalg.norm(x - 0.5, axis=1))]
     np.testing.assert_array_equal(inside[region != MIXED], (region == of_inside)[region != MIXED])
+
+
+def test_large_triangles_are_cut_into_as_many_pieces_as_they_are_large():
+    size, origin = np.full(3, 1 / 256), np.zeros(3)
+    sliver = np.array([[origin, [1, 1, 1], [1, 1, 0.999]]])
+    half = np.array([[origin, [1, 0, 0], [0, 1, 0]]])
+    for triangles, most in ((sliver, 3_000), (half, 20_000), (np.repeat(sliver, 100, axis=0), 300_000)):
+        pieces = list(_cut(triangles, size))
+        assert all((np.ptp(some, axis=1) <= 2 * size).all() for some in pieces)
+        assert len(triangles) < sum(map(len, pieces)) < most
+        assert max(map(len, pieces)) <= 1 << 16
+        areas = [np.linalg.norm(np.cross(t[:, 1] - t[:, 0], t[:, 2] - t[:, 0]), axis=1).sum() for t in pieces]
+        whole = np.linalg.norm(np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]), axis=1)
+        np.testing.assert_allclose(sum(areas), whole.sum())
 
 
 def test_a_mesh_whose_rays_may_disagree_has_a_vote_for_every_point(monkeypatch):

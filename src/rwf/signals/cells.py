@@ -1,6 +1,6 @@
 """Cells of a mesh's box that its surface does not touch: all points of one are inside, or all are outside."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ from scipy import ndimage
 MIXED = -1  # the surface passes through the cell, or very near
 _ALONG = 256  # cells along the longest side
 _WIDEST = 2.0  # larger triangles are cut, in cells: so that the box of each is little more than the triangle
+_AT_ONCE = 1 << 16  # triangles
 _PAD = 1e-5  # around each triangle, in units of the cube: more than what float32 rounds away
 
 
@@ -55,15 +56,27 @@ def _flat(cell: Int[np.ndarray, "points 3"], shape: tuple[int, ...]) -> Int[np.n
     return (cell[:, 0] * shape[1] + cell[:, 1]) * shape[2] + cell[:, 2]
 
 
-def _cut(triangles: Float[np.ndarray, "triangles 3 3"], size: Float[np.ndarray, "3"]) -> Iterable[np.ndarray]:
-    """The triangles, large ones in pieces: a triangle is cut into four by the middles of its sides."""
-    while len(triangles):
-        large = (np.ptp(triangles, axis=1) > _WIDEST * size).any(axis=1)
-        yield triangles[~large]
-        a, b, c = np.moveaxis(triangles[large], 1, 0)
-        ab, bc, ca = (a + b) / 2, (b + c) / 2, (c + a) / 2
-        pieces = [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
-        triangles = np.concatenate([np.stack(corners, axis=1) for corners in pieces])
+def _cut(triangles: Float[np.ndarray, "triangles 3 3"], size: Float[np.ndarray, "3"]) -> Iterator[np.ndarray]:
+    """The triangles, large ones in pieces; some at a time, the pieces of the last first, so that memory stays small."""
+    waiting = [triangles]
+    while waiting:
+        some = waiting.pop()
+        if len(some) > _AT_ONCE:
+            waiting += np.array_split(some, -(-len(some) // _AT_ONCE))
+            continue
+        large = (np.ptp(some, axis=1) > _WIDEST * size).any(axis=1)
+        yield some[~large]
+        if large.any():
+            waiting.append(_halved(some[large], size))
+
+
+def _halved(triangles: Float[np.ndarray, "triangles 3 3"], size: Float[np.ndarray, "3"]) -> np.ndarray:
+    """Each triangle in two, by the middle of its longest side: a sliver becomes no more pieces than it is long, by and large."""
+    sides = np.linalg.norm((np.roll(triangles, -1, axis=1) - triangles) / size, axis=2)
+    turned = (np.argmax(sides, axis=1)[:, None] + np.arange(3)) % 3  # so that the longest side is the first
+    a, b, c = np.moveaxis(np.take_along_axis(triangles, turned[:, :, None], axis=1), 1, 0)
+    middle = (a + b) / 2
+    return np.concatenate([np.stack([a, middle, c], axis=1), np.stack([middle, b, c], axis=1)])
 
 
 def _touch(
