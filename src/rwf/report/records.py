@@ -9,13 +9,18 @@ from typing import Any
 
 from rwf.record import Run
 from rwf.report.curves import Curves, as_quantiles, curves_of, joined
+from rwf.report.jumps import jumped
 from rwf.report.names import CASES, PARAMETRIZATIONS, VARIANTS, place
 from rwf.report.reaching import reached
 
 
 @dataclass(frozen=True)
 class Member:
-    """One independent run: its seed and signal, what it reached, and where its weights lie."""
+    """One independent run: its seed and signal, what it reached, and where its weights lie.
+
+    **Arguments:** `diverged`, the look before which it left the finite numbers, None where it did not; `jumped`, the
+    first at which its loss was many times its lowest before, 0 where it never was, None where nobody knows.
+    """
 
     seed: int
     signal: int
@@ -23,6 +28,7 @@ class Member:
     diverged: int | None
     part: int
     index: int
+    jumped: int | None = None
 
     @property
     def pair(self) -> tuple[int, int]:
@@ -163,7 +169,7 @@ def _suffix(setting: Mapping[str, float]) -> str:
 def _member(run: Run, index: int) -> Member:
     final = {name: values[index] for name, values in run.summary["final"].items()} | reached(run, index)
     seed, signal = (run.info["members"][axis][index] for axis in ("seed", "signal"))
-    return Member(seed, signal, final, run.summary["diverged"][index], part=0, index=index)
+    return Member(seed, signal, final, run.summary["diverged"][index], 0, index, jumped(run, index))
 
 
 def _joined(one: Record, other: Record) -> Record:

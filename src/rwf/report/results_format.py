@@ -51,10 +51,17 @@ def _record_to_json(record: Record, order: Sequence[str], looks: int) -> dict[st
             "signal": [member.signal for member in record.members],
             "run": [runs[member.part] for member in record.members],
             "diverged": [member.diverged for member in record.members],
+            **_jumped(record),
             "final": {name: [member.final.get(name) for member in record.members] for name in record.metrics},
         },
         "curves": _curves_to_json(thinned(record.curves, looks)),
     }
+
+
+def _jumped(record: Record) -> dict[str, list[int | None]]:
+    """When losses jumped; left out where nobody knows, as in files that were written before it was asked."""
+    found = [member.jumped for member in record.members]
+    return {} if all(step is None for step in found) else {"jumped": found}
 
 
 def _curves_to_json(curves: Curves) -> dict[str, Any]:
@@ -98,6 +105,7 @@ def _record_from_json(content: Mapping[str, Any], kept: Mapping[str, Any], time:
                 diverged=members["diverged"][i],
                 part=kept["runs"].index(members["run"][i]),
                 index=i,
+                jumped=members["jumped"][i] if "jumped" in members else None,
             )
             for i in range(len(members["seed"]))
         ),

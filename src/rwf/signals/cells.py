@@ -71,7 +71,7 @@ def _cut(triangles: Float[np.ndarray, "triangles 3 3"], size: Float[np.ndarray, 
 
 
 def _halved(triangles: Float[np.ndarray, "triangles 3 3"], size: Float[np.ndarray, "3"]) -> np.ndarray:
-    """Each triangle in two, by the middle of its longest side: a sliver becomes no more pieces than it is long, by and large."""
+    """Each triangle in two, by the middle of its longest side: few for a sliver, however long."""
     sides = np.linalg.norm((np.roll(triangles, -1, axis=1) - triangles) / size, axis=2)
     turned = (np.argmax(sides, axis=1)[:, None] + np.arange(3)) % 3  # so that the longest side is the first
     a, b, c = np.moveaxis(np.take_along_axis(triangles, turned[:, :, None], axis=1), 1, 0)
