@@ -36,6 +36,20 @@ def test_cells_give_the_labels_that_rays_give(mesh, monkeypatch):
     assert sum(map(len, asked)) < 0.3 * len(x)  # far fewer rays than points
 
 
+def test_a_thin_plate_has_no_cell_that_its_surface_does_not_touch():
+    plate = normalized(mesh_of("plate", CUBE * np.array([1, 1, 0.002]), FACES))
+    assert (cells(plate.triangles, *corners(box_of(plate))).region == MIXED).all()
+    x = np.asarray(pool_points(box_of(plate), 0, 1 << 12))
+    found = np.unpackbits(occupancy._make_pool(plate, 1 << 12)["bits"]).astype(bool)
+    np.testing.assert_array_equal(found, occupancy.label(plate, [x])[0])
+    assert 0.1 < found.mean() < 0.9
+
+
+def test_no_points_have_no_labels():
+    inside, doubt = occupancy.label(ball(), [np.zeros((0, 3), np.float32)])
+    assert (len(inside), doubt) == (0, 0.0)
+
+
 def test_the_surface_divides_regions_and_passes_through_no_cell_of_one():
     mesh = ball()
     grid = cells(mesh.triangles, *corners(box_of(mesh)))

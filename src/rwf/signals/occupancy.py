@@ -91,7 +91,7 @@ def label(mesh: Mesh, blocks: Iterable[Float32[np.ndarray, "_ 3"]]) -> tuple[Boo
     arithmetic in which nothing leaks.
     """
     ballot = _ballot(mesh, blocks, DIRECTIONS)
-    return ballot.inside, float(1 - ballot.unanimous.mean())
+    return ballot.inside, float(np.mean(~ballot.unanimous)) if len(ballot.inside) else 0.0
 
 
 def check_inside(mesh: Mesh) -> tuple[Edges, tuple[float, float]]:
@@ -122,7 +122,7 @@ def _ballot(mesh: Mesh, blocks: Iterable[np.ndarray], directions: Float[np.ndarr
     found: list[Ballot] = []
     doubtful: list[np.ndarray] = []
     for block in blocks:
-        ballot = vote(block)
+        ballot = vote(block) if len(block) else Ballot(np.zeros(0, bool), np.zeros(0, bool))
         found.append(ballot)
         doubtful.append(block[~ballot.unanimous])
     inside = np.concatenate([ballot.inside for ballot in found])
@@ -182,17 +182,18 @@ def _label_by_cells(
     """As `label`, for a mesh that has an inside: rays are sent from points in cells that the surface passes through,
     and from one point of each region of the others."""
     grid = cells(mesh.triangles, *box)
-    of_region, _ = label(mesh, [grid.middles()])
-    regions: list[np.ndarray] = []
+    of_region = np.append(label(mesh, [grid.middles()])[0], False)  # the last one stands for MIXED
+    inside: list[np.ndarray] = []
+    mixed: list[np.ndarray] = []
 
     def near_surface() -> Iterator[np.ndarray]:
         for block in blocks:
             region = grid.of(block)
-            regions.append(region)
-            yield block[region == MIXED]
+            inside.append(of_region[region])
+            mixed.append(region == MIXED)
+            yield block[mixed[-1]]
 
     judged, doubt = label(mesh, near_surface())
-    region = np.concatenate(regions)
-    inside = np.append(of_region, False)[region]  # the last one, for MIXED, is none of them
-    inside[region == MIXED] = judged
-    return inside, doubt * len(judged) / max(1, len(inside))
+    found = np.concatenate(inside)
+    found[np.concatenate(mixed)] = judged
+    return found, doubt * len(judged) / len(found)
