@@ -47,10 +47,12 @@ def test_a_later_report_asks_for_the_file_of_a_problem_and_draws_with_it(tmp_pat
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     assert "wave is a task of your own: its pictures need its file." in report()
-    assert "wave-solutions" in report(str(own), "--figures", str(tmp_path / "figures"))
+    report(str(own), "--figures", str(tmp_path / "figures"))
+    assert list((tmp_path / "figures").glob("wave-solutions*.png"))
     own.write_text(own.read_text().replace("def exact", "def exactly"))
     told = report(str(own), "--figures", str(tmp_path / "edited"))
-    assert "wave-solutions" not in told
+    assert not list((tmp_path / "edited").glob("wave-solutions*.png"))
+    assert list((tmp_path / "edited").glob("wave-*.png"))
     assert "the file of wave has changed since it was run" in told
 
 
