@@ -12,6 +12,7 @@ import rwf
 from helpers import DTYPES, PARAMETRIZATIONS, ROUNDING, apply, distance, precision, trained
 from rwf import derive, encode, nets
 from rwf.nets.cnn import Convolution, ParametrizedConvolution
+from rwf.recipe.net import ModifiedDeepONet
 from rwf.tree import nodes, reparametrize
 
 ENCODE = encode.Periodic((1.0, None))
@@ -198,3 +199,8 @@ def test_a_convolutional_branch_needs_a_grid():
         nets.DeepONet.create(
             encode.Identity(2), (7,), depth=2, width=4, activation=jnp.tanh, branch="cnn", key=jax.random.key(0)
         )
+
+
+def test_a_mixing_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match="labb"):
+        ModifiedDeepONet(mixing="labb")

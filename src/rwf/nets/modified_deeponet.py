@@ -89,8 +89,9 @@ class ModifiedDeepONet(eqx.Module):
         v = elementwise(self.activation, self.trunk.gate(at_points))
         # Z U + (1 - Z) V is (1 - Z) U + Z V with U and V exchanged
         start, end = (u, v) if self.mixing == "paper" else (v, u)
-        h_branch = self._tower(self.branch, at_sensors, start, end - start)
-        h_trunk = self._tower(self.trunk, at_points, start, end - start)
+        between = end - start
+        h_branch = self._tower(self.branch, at_sensors, start, between)
+        h_trunk = self._tower(self.trunk, at_points, start, between)
         return inner(h_trunk, h_branch)
 
     def _tower(self, tower: Tower, x: Any, start: Any, between: Any) -> Any:

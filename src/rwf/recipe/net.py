@@ -126,6 +126,7 @@ class ModifiedDeepONet(NetSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        choose(self.mixing, ("paper", "lab"), "mixing")
         check_each("1 or more", net__sensors=self.sensors)
 
     def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
