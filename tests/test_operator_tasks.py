@@ -14,6 +14,7 @@ from rwf.build import member_net
 from rwf.derive import known
 from rwf.job import Job
 from rwf.registry import find_recipe, recipes
+from rwf.solvers import darcy
 from rwf.spec import with_values
 from rwf.tasks.burgers import Burgers
 from rwf.tasks.darcy import DarcyFlow
@@ -117,6 +118,13 @@ def test_darcy_is_zero_on_the_boundary_and_its_points_are_the_mesh():
     edge = ((y == 0) | (y == 1)).any(axis=1)
     np.testing.assert_array_equal(u == 0, np.tile(edge, (3, 1)))
     assert made.batch(jax.random.key(0), jnp.int32(0))[2].shape == (4, 64)
+
+
+def test_darcy_trains_on_scaled_solutions_and_gives_them_back_as_they_are():
+    made = task("darcy")
+    solved = darcy.solve(np.asarray(made.holdout.a, np.float64)).reshape(3, -1)
+    np.testing.assert_allclose(made.holdout.u, solved / 0.06, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(made.scaling.restore(made.holdout.u), solved, rtol=1e-5, atol=1e-7)
 
 
 def test_burgers_starts_from_its_input():

@@ -10,9 +10,12 @@ from rwf.errors import check_positive
 from rwf.recipe import Adam, DeepONet, Recipe, TaskSpec
 from rwf.signals import grf
 from rwf.signals.cache import cached
+from rwf.signals.scaling import Scaling
 from rwf.solvers import darcy
 from rwf.study import Beside, Study
 from rwf.tasks.operator import Holdout, OperatorRegression, grid_points
+
+_OF_TRAINING = ("functions", "output_size")  # what the data does not depend on
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,7 @@ class DarcyFlow(TaskSpec):
     points: int = 64  # a side of the mesh, boundary included; the sensors of a are its nodes
     length_scale: float = 0.5
     functions: int = 64  # in a batch, each with the whole mesh
+    output_size: float = 0.06  # u is divided by it in training: about its root mean square for these lengths
 
     def __post_init__(self) -> None:
         check_positive(vars(self))
@@ -40,14 +44,14 @@ class DarcyFlow(TaskSpec):
 
 @functools.lru_cache(maxsize=1)
 def _build(spec: DarcyFlow, signal: int) -> OperatorRegression:
-    settings = {name: value for name, value in vars(spec).items() if name != "functions"} | {"signal": signal}
+    settings = {name: value for name, value in vars(spec).items() if name not in _OF_TRAINING} | {"signal": signal}
     data = cached("darcy", settings, lambda: _make(spec, signal), source=(grf, darcy, _make))
-    data = {name: jnp.asarray(array) for name, array in data.items()}
+    scaling = replace(Scaling.none(2), u_size=spec.output_size)
+    u, u_test = (jnp.asarray(scaling.values(data[name]).reshape(len(data[name]), -1)) for name in ("u", "u_test"))
     side = jnp.linspace(0, 1, spec.points)
-    y, flat = grid_points(side, side), {name: data[name].reshape(len(data[name]), -1) for name in ("u", "u_test")}
-    grid = (spec.points, spec.points)
-    holdout = Holdout(data["a_test"], y, flat["u_test"], grid=grid, axes=("x", "y"), block=25)
-    return OperatorRegression(data["a"], y, flat["u"], holdout, spec.functions)
+    y, grid = grid_points(side, side), (spec.points, spec.points)
+    holdout = Holdout(jnp.asarray(data["a_test"]), y, u_test, grid=grid, axes=("x", "y"), block=25)
+    return OperatorRegression(jnp.asarray(data["a"]), y, u, holdout, spec.functions, scaling=scaling)
 
 
 def _make(spec: DarcyFlow, signal: int) -> dict[str, np.ndarray]:
