@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from rwf.report.comparisons import compare
 from rwf.report.jumps import jump_notes
 from rwf.report.names import PARAMETRIZATIONS, headlines, metric, number, without_rate
+from rwf.report.outliers import outlier_notes
 from rwf.report.records import Record
 from rwf.report.rows import Row, rows
 
@@ -148,7 +149,7 @@ def notes(records: Sequence[Record]) -> list[str]:
     if settings := sum(not record.in_tables for record in records):
         axes = sorted({path for record in records if not record.in_tables for path in record.setting})
         found.append(f"A grid of {settings} settings of {' and '.join(axes)} is in the figures and in --json.")
-    return found + data_notes(records) + divergence_notes(records) + jump_notes(records)
+    return found + data_notes(records) + divergence_notes(records) + jump_notes(records) + outlier_notes(records)
 
 
 def _altered(records: Sequence[Record]) -> str:
