@@ -13,6 +13,7 @@ from rwf.pictures import read_pictures
 from rwf.precision import resolve
 from rwf.record import Run
 from rwf.report.figures.drawing import Drawing
+from rwf.report.figures.shown import said, settings
 from rwf.report.figures.style import blank
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
@@ -34,11 +35,14 @@ class _Seen(NamedTuple):
 
 def views(records: Sequence[Record]) -> Drawing | None:
     """Truth, the predictions of Plain, AA, WN and RWF, and their errors; from run folders with pictures or weights."""
-    found = {record.parametrization: record for record in _at_the_papers_setting(records)}
-    seen = [_see(found[name]) for name in PARAMETRIZATIONS if name in found]
-    seen = [one for one in seen if one is not None]
-    if not seen:
-        return None
+    for variant, found in settings(records):
+        seen = [one for one in map(_see, found.values()) if one is not None]
+        if seen:
+            return _drawing(variant, seen)
+    return None
+
+
+def _drawing(variant: str, seen: Sequence[_Seen]) -> Drawing:
     figure = blank(5.0)
     axes = figure.subplots(2, len(seen) + 1, squeeze=False)
     for empty in axes.flat:
@@ -56,7 +60,7 @@ def views(records: Sequence[Record]) -> Drawing | None:
     else:
         caption += ". The truth and the errors are not drawn: this machine has not the data of these runs."
     heights = sorted({len(one.picture) for one in seen})
-    return Drawing("A test view", f"{caption} {heights[0]} pixels high.", figure)
+    return Drawing("A test view", f"{caption} {heights[0]} pixels high.{said(variant)}", figure)
 
 
 def _draw_errors(row: Sequence["matplotlib.axes.Axes"], seen: Sequence[_Seen]) -> None:
@@ -72,10 +76,6 @@ def _draw_errors(row: Sequence["matplotlib.axes.Axes"], seen: Sequence[_Seen]) -
     bar.ax.grid(visible=False)
     bar.ax.yaxis.set_ticks_position("left")
     bar.ax.yaxis.set_label_position("left")
-
-
-def _at_the_papers_setting(records: Sequence[Record]) -> list[Record]:
-    return [record for record in records if "+" not in record.variant and not record.tuned]
 
 
 def _see(record: Record) -> _Seen | None:

@@ -1,6 +1,6 @@
 """The paper's figures of operators: input, truth, prediction and errors of some test functions, and of all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -8,9 +8,11 @@ import numpy as np
 from jaxtyping import Float
 
 from rwf.report.figures.drawing import Drawing
+from rwf.report.figures.shown import said, settings
 from rwf.report.figures.style import COLOURS, INK, blank, log_where_positive
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
+from rwf.signals.scaling import Scaling
 from rwf.tree import materialize
 
 if TYPE_CHECKING:
@@ -20,9 +22,11 @@ _QUANTILES = {"median": 0.5, "90 %": 0.9, "worst": 1.0}  # which test functions 
 
 
 class _Tested(NamedTuple):
-    """What the first member of each parametrization makes of the test functions."""
+    """What the first members of one setting make of the test functions, in the units of the data."""
 
+    variant: str
     holdout: Any
+    truth: Float[np.ndarray, "functions points"]
     predictions: dict[str, Float[np.ndarray, "functions points"]]
     errors: dict[str, Float[np.ndarray, " functions"]]
 
@@ -43,7 +47,7 @@ def predictions(records: Sequence[Record]) -> Drawing | None:
     caption = (
         f"Test functions by {PARAMETRIZATIONS[shown]}'s error: the median one, the one at 90 % and the worst. From the "
         f"left: input, true solution, prediction ({PARAMETRIZATIONS[shown]}) on its scale, and the absolute errors, on "
-        "one scale a row, with the relative L² error above. The first seed of each."
+        f"one scale a row, with the relative L² error above. The first seed of each.{said(tested.variant)}"
     )
     return Drawing("Predictions", caption, figure)
 
@@ -63,38 +67,40 @@ def spread(records: Sequence[Record]) -> Drawing | None:
     log_where_positive(axes, "rel_l2")
     axes.legend()
     caption = "The error of each test function, sorted; mean ± standard deviation over them. The first seed of each."
-    return Drawing("Error over the test functions", caption, figure)
+    return Drawing("Error over the test functions", caption + said(tested.variant), figure)
 
 
 def _read(records: Sequence[Record]) -> _Tested | None:
-    """The parametrizations of the first variant whose weights are there and whose test data this machine has."""
-    plain = [record for record in records if not record.tuned and not record.setting and "+" not in record.variant]
-    mine = {record.parametrization: record for record in plain if record.variant == plain[0].variant}
-    holdout, predicted, errors = None, {}, {}
-    for name in (name for name in PARAMETRIZATIONS if name in mine):
-        member = mine[name].members[0]
-        run = mine[name].parts[member.part].run
+    """The first setting of which there are weights, and test data on this machine."""
+    return next((found for found in (_tested(*setting) for setting in settings(records)) if found), None)
+
+
+def _tested(variant: str, mine: Mapping[str, Record]) -> _Tested | None:
+    holdout, truth, predicted, errors = None, np.zeros((0, 0)), {}, {}
+    for name, record in mine.items():
+        member = record.members[0]
+        run = record.parts[member.part].run
         if run is None or not (run.folder / "weights.safetensors").exists():
             continue
         if "sensors" not in run.info["recipe"]["net"]:
             return None  # it is no operator
         try:
-            holdout = run.task(member.index).holdout
+            task = run.task(member.index)
         except (OSError, ValueError):
             return None  # a file of one's own, which is elsewhere now
-        prediction = np.asarray(eqx.filter_jit(holdout.predict)(materialize(run.net(member.index))))
-        truth = np.asarray(holdout.u)
+        holdout, scaling = task.holdout, getattr(task, "scaling", None) or Scaling.none(task.inputs)
+        prediction = scaling.restore(np.asarray(eqx.filter_jit(holdout.predict)(materialize(run.net(member.index)))))
+        truth = np.asarray(scaling.restore(np.asarray(holdout.u)))
         error = np.linalg.norm(prediction - truth, axis=1) / np.linalg.norm(truth, axis=1)
         recorded = member.final.get("rel_l2")
         if recorded is None or abs(error.mean() - recorded) > 0.002 + 0.05 * recorded:
             return None  # this machine makes other data than the run was tested on
         predicted[name], errors[name] = prediction, error
-    return _Tested(holdout, predicted, errors) if predicted else None
+    return _Tested(variant, holdout, truth, predicted, errors) if predicted else None
 
 
 def _draw_function(row: Any, tested: _Tested, shown: str, function: int, name: str) -> None:
-    holdout = tested.holdout
-    truth = np.asarray(holdout.u[function])
+    holdout, truth = tested.holdout, tested.truth[function]
     span = {"vmin": truth.min(), "vmax": truth.max()}
     _draw_input(row[0], np.asarray(holdout.a[function]), name)
     _draw_field(row[1], holdout, truth, cmap="viridis", **span)

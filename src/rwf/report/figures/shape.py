@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from rwf.pictures import read_pictures, render
 from rwf.report.figures.drawing import Drawing
+from rwf.report.figures.shown import said, settings
 from rwf.report.figures.style import blank
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Member, Record
@@ -26,11 +27,8 @@ class _Seen(NamedTuple):
 
 def surfaces(records: Sequence[Record]) -> Drawing | None:
     """Truth and the predictions of Plain, AA, WN and RWF; from run folders with pictures or weights."""
-    whole = [record for record in records if not record.tuned and not record.setting]
-    for variant in _VARIANTS:
-        found = {record.parametrization: record for record in whole if record.variant == variant}
-        seen = [_see(found[name]) for name in PARAMETRIZATIONS if name in found]
-        seen = [one for one in seen if one is not None]
+    for variant, found in settings(records, _VARIANTS):
+        seen = [one for one in map(_see, found.values()) if one is not None]
         if seen:
             return _drawing(variant, seen)
     return None
@@ -54,13 +52,14 @@ def _drawing(variant: str, seen: Sequence[_Seen]) -> Drawing:
         above.imshow(picture[:, :half], interpolation="antialiased")
         below.imshow(picture[:, half:], interpolation="antialiased")
         above.set_title(title)
-    mapping = {"none": "no input mapping"}.get(variant, f"{variant} features")
+    base = variant.partition("+")[0]
+    mapping = {"none": "no input mapping"}.get(base, f"{base} features")
     caption = (
         f"The surfaces that the nets of the first seed have learnt ({mapping}), by marching cubes; below, the top."
     )
     if truth is None:
         caption += " The mesh is not drawn: this machine has not the data of these runs."
-    return Drawing("Surfaces", caption, figure)
+    return Drawing("Surfaces", caption + said(variant), figure)
 
 
 def _see(record: Record) -> _Seen | None:
