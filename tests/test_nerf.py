@@ -2,6 +2,7 @@
 
 import stat
 from dataclasses import replace
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,7 +23,7 @@ from rwf.report.figures import nerf as figures
 from rwf.report.source import load
 from rwf.run import run_job
 from rwf.signals.procedural_scene import radiance
-from rwf.spec import with_values
+from rwf.spec import to_json, with_values
 from rwf.tasks.nerf import RECIPES, RadianceField, SceneViews, on_black
 
 Image = pytest.importorskip("PIL.Image", reason="films are written by Pillow: pip install 'rwf[images]'")
@@ -195,6 +196,33 @@ def test_unit_coordinates_are_those_of_the_cube():
     found, b = features(replace(SETTINGS, coordinates="unit", half_side=1.5), corners)
     unit = np.array([[0, 0, 0], [1, 0.5, 0.25]])
     np.testing.assert_allclose(found[:, 5:], np.sin(2 * np.pi * unit @ b), atol=1e-3)
+
+
+@pytest.mark.parametrize("density", ["relu", "softplus"])
+def test_a_density_of_softplus_learns_where_relu_is_zero(density):
+    class Constant(NamedTuple):
+        value: jax.Array
+
+        def encode(self, x):
+            return x
+
+        def decode(self, features):
+            return jnp.full((len(features), 4), self.value)
+
+    def found(value):
+        return numbered(replace(SETTINGS, density=density)).field(Constant(value))(jnp.zeros((1, 3)))[1][0]
+
+    above, below = jnp.float32(0.5), jnp.float32(-2.0)
+    expected = {
+        "relu": (0.5, 0.0, 0.0),
+        "softplus": (np.log1p(np.exp(-0.5)), np.log1p(np.exp(-3.0)), 1 / (1 + np.e**3)),
+    }
+    np.testing.assert_allclose([found(above), found(below), jax.grad(found)(below)], expected[density], rtol=1e-5)
+
+
+def test_runs_from_before_the_choice_of_a_density_keep_their_names():
+    assert "density" not in to_json(SETTINGS)
+    assert to_json(replace(SETTINGS, density="softplus"))["density"] == "softplus"
 
 
 # What is measured
