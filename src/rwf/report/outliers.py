@@ -38,10 +38,9 @@ def outlier_notes(records: Sequence["Record"]) -> list[str]:
     """A sentence for each line of a table with seeds that ended far behind the other seeds of the same signal."""
     found = []
     for record in (record for record in records if record.in_tables):
-        name = headlines(record.metrics)[0]
+        name = next(iter(headlines(record.metrics)), "loss")
         signals = sorted({member.signal for member in record.members})
-        far = [pair for signal in signals for pair in _far(record, signal, name)]
-        if far:
+        if far := [pair for signal in signals for pair in _far(record, signal, name)]:
             said = ", ".join(f"{value:.4g} (the median is {median:.4g})" for value, median in far[:_SHOWN])
             found.append(
                 f"{contender(record.parametrization, record.tuned)}, {record.variant}: {len(far)} of "
