@@ -18,6 +18,7 @@ from rwf.plan import comparison
 from rwf.precision import resolve
 from rwf.registry import find_recipe
 from rwf.spec import with_values
+from rwf.tasks.nerf import RadianceField
 
 
 def seconds(size: int, block: int, repeats: int = 10) -> tuple[float, float, float]:
@@ -26,6 +27,7 @@ def seconds(size: int, block: int, repeats: int = 10) -> tuple[float, float, flo
     recipe = with_values(found.recipe, {"task.size": size, "task.block": block, "seeds": 1})
     (job,) = comparison(found, recipe, ("rwf",))
     task = recipe.task.build(0)
+    assert isinstance(task, RadianceField)
     members = {name: values[0] for name, values in job.members().items()}
     net = materialize(member_net(job, members, task.inputs, task.outputs))
     view = eqx.filter_jit(lambda net, pose: task.view(net, pose))
