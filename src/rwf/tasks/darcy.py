@@ -27,7 +27,7 @@ class DarcyFlow(TaskSpec):
     points: int = 64  # a side of the mesh, boundary included; the sensors of a are its nodes
     length_scale: float = 0.5
     functions: int = 64  # in a batch, each with the whole mesh
-    output_size: float = 0.06  # u is divided by it in training: about its root mean square for these lengths
+    output_size: float = 0.06  # u is divided by it in training: near its root mean square, and the same for all data
 
     def __post_init__(self) -> None:
         check_positive(vars(self))
