@@ -42,10 +42,20 @@ def test_a_seed_that_failed_is_told_beside_the_table(tmp_path):
     assert outlier_notes(report.load([path])) == [said]
 
 
+def test_trainings_that_learnt_nothing_are_told_however_many_they_are(tmp_path):
+    """Two of three, so that their median is a failure too; and one of three that is an outlier is told once."""
+    run_folder(tmp_path, job("rwf", seeds=3), [0.027, 1.19, 1.2])
+    run_folder(tmp_path, job("plain", seeds=3), [0.027, 0.028, 1.19])
+    assert outlier_notes(report.load([tmp_path])) == [
+        "Plain, none: 1 of 3 ended no nearer than zero would be, relative L² error 1.19.",
+        "RWF, none: 2 of 3 ended no nearer than zero would be, relative L² error 1.19, 1.2.",
+    ]
+
+
 def test_signals_are_not_compared_with_each_other(tmp_path):
     """Three pictures of which one is hard are no failure; three seeds of one picture of which one is behind are."""
     made = job("rwf", seeds=3, changes={"signals": (0, 1)})
-    errors = {0: [1.0, 1.1, 1.2], 1: [0.01, 0.011, 0.2]}
+    errors = {0: [0.7, 0.8, 0.9], 1: [0.01, 0.011, 0.2]}
     members = made.members()
     finals = [errors[signal][seed] for seed, signal in zip(members["seed"], members["signal"], strict=True)]
     run_folder(tmp_path, made, finals)

@@ -209,13 +209,17 @@ def plus_minus(mean: float | None, std: float | None) -> str:
 
 
 def beside(value: float | None, mean: float | None, std: float | None) -> str:
-    """A number with as many digits as the mean that it stands beside.
+    """A number with as many digits as the mean that it stands beside, and three at the least.
 
     >>> beside(0.98143, 0.9816, 0.0002), beside(0.883, 0.877, 0.0102), beside(2.51e-07, 2.5e-07, 1e-08)
     ('0.9814', '0.883', '2.51e-07')
+    >>> beside(0.02774, 0.42, 0.67)  # a mean over one that failed
+    '0.0277'
     """
     decimals = None if mean is None or std is None else _decimals(mean, std)
-    return number(value) if value is None or decimals is None else f"{value:.{decimals}f}"
+    if not value or decimals is None:
+        return number(value)
+    return f"{value:.{max(decimals, 2 - math.floor(math.log10(abs(value))))}f}"
 
 
 def _decimals(mean: float, std: float) -> int | None:

@@ -1,4 +1,4 @@
-"""Trainings that ended far behind others of their row: the mean over a seed that failed is a mean of two things."""
+"""Trainings that failed: far behind others of their row, or no nearer than zero. Their mean is one of two kinds."""
 
 import math
 from collections.abc import Sequence
@@ -35,24 +35,41 @@ def log_error(name: str, value: float) -> float:
 
 
 def outlier_notes(records: Sequence["Record"]) -> list[str]:
-    """A sentence for each line of a table with seeds that ended far behind the other seeds of the same signal."""
+    """Sentences for each line of a table: who ended no nearer than zero, who far behind other seeds of its signal."""
     found = []
     for record in (record for record in records if record.in_tables):
         name = next(iter(headlines(record.metrics)), "loss")
         signals = sorted({member.signal for member in record.members})
-        if far := [pair for signal in signals for pair in _far(record, signal, name)]:
-            said = ", ".join(f"{value:.4g} (the median is {median:.4g})" for value, median in far[:_SHOWN])
-            found.append(
-                f"{contender(record.parametrization, record.tuned)}, {record.variant}: {len(far)} of "
-                f"{len(record.members)} ended far behind the other seeds, {metric(name).title} {said}"
-                f"{' and so on' if len(far) > _SHOWN else ''}."
-            )
+        empty = [value for signal in signals for value in _values(record, signal, name) if _is_empty(name, value)]
+        far = [pair for signal in signals for pair in _far(_values(record, signal, name), name)]
+        who = f"{contender(record.parametrization, record.tuned)}, {record.variant}: "
+        of = f" of {len(record.members)} ended "
+        if empty:
+            said = _listed([f"{value:.4g}" for value in empty])
+            found.append(f"{who}{len(empty)}{of}no nearer than zero would be, {metric(name).title} {said}.")
+        if far:
+            said = _listed([f"{value:.4g} (the median is {median:.4g})" for value, median in far])
+            found.append(f"{who}{len(far)}{of}far behind the other seeds, {metric(name).title} {said}.")
     return found
 
 
-def _far(record: "Record", signal: int, name: str) -> list[tuple[float, float]]:
-    """The values of one signal's seeds that are far behind, each with the median of all of them."""
+def _values(record: "Record", signal: int, name: str) -> list[float]:
+    """What the seeds of one signal ended at."""
     finals = [member.final.get(name) for member in record.members if member.signal == signal]
-    values = np.array([value for value in finals if value is not None and math.isfinite(value)])
+    return [value for value in finals if value is not None and math.isfinite(value)]
+
+
+def _is_empty(name: str, value: float) -> bool:
+    """Whether an error relative to the truth is as large as the truth."""
+    return name == "rel_l2" and value >= 1
+
+
+def _far(values: Sequence[float], name: str) -> list[tuple[float, float]]:
+    """Those that are far behind and not empty, each with the median of all."""
     far = outlying(np.array([log_error(name, value) for value in values]))
-    return [(value, float(np.median(values))) for value in values[far]]
+    pairs = zip(values, far, strict=True)
+    return [(value, float(np.median(values))) for value, is_far in pairs if is_far and not _is_empty(name, value)]
+
+
+def _listed(said: Sequence[str]) -> str:
+    return ", ".join(said[:_SHOWN]) + (" and so on" if len(said) > _SHOWN else "")
