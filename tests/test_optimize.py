@@ -11,9 +11,10 @@ import optax
 import pytest
 
 from rwf.job import Job
-from rwf.optimize import restarting, since_last, soap
+from rwf.optimize import clip_spikes, restarting, since_last, soap
 from rwf.recipe import LBFGS, SOAP, Adam, RestartedAdam, TaskSpec, with_optimizer
 from rwf.registry import find_recipe
+from rwf.spec import from_json, to_json
 from rwf.tasks.base import Task
 from small import SMALL, small_job, train_all
 
@@ -253,3 +254,65 @@ def test_the_hashes_of_runs_with_adam_are_what_they_were():
     saved = (Path(__file__).parents[1] / "results" / "regression-1d.json").read_text()
     for name in ("plain", "rwf"):
         assert Job(recipe, name, recipe).folder in saved
+
+
+def clipped(factor, gradients):
+    """What is left of gradients, one after the other."""
+    clip = clip_spikes(factor)
+    state, found = clip.init(gradients[0]), []
+    for gradient in gradients:
+        update, state = clip.update(gradient, state)
+        found.append(update)
+    return found
+
+
+def test_a_gradient_that_is_longer_than_usual_is_shortened_and_keeps_its_direction():
+    usual = {"w": jnp.array([3.0, 0.0]), "b": jnp.array(4.0)}  # of length 5
+    spike = {"w": jnp.array([0.0, 800.0]), "b": jnp.array(-600.0)}
+    *_, short, after = clipped(2.0, [usual] * 50 + [spike, usual])
+    np.testing.assert_allclose(short["w"], [0.0, 8.0], rtol=1e-5)  # 10 long
+    np.testing.assert_allclose(short["b"], -6.0, rtol=1e-5)
+    np.testing.assert_array_equal(after["w"], usual["w"])
+
+
+def test_clipping_does_not_see_the_size_of_a_loss():
+    """RWF's gradients are longer than Plain's; what is shortened is the same."""
+    rng = np.random.default_rng(0)
+    gradients = [jnp.asarray(rng.normal(size=4) * rng.lognormal(), jnp.float32) for _ in range(30)]
+    once, larger = clipped(1.5, gradients), clipped(1.5, [1024 * gradient for gradient in gradients])
+    np.testing.assert_array_equal(np.stack(larger), 1024 * np.stack(once))
+    assert not np.array_equal(np.stack(once), np.stack(gradients))
+
+
+def test_gradients_that_grow_for_good_are_followed():
+    lengths = [float(g[0]) for g in clipped(2.0, [jnp.array([1.0])] * 10 + [jnp.array([100.0])] * 1_000)]
+    assert lengths[10] == pytest.approx(2.0, rel=1e-5)
+    assert lengths[-1] == 100.0
+    assert (np.diff(lengths[10:]) >= 0).all()
+
+
+@pytest.mark.parametrize("factor", [0.0, 2.0])
+def test_zero_gradients_and_a_factor_of_zero_change_nothing(factor):
+    gradients = [jnp.zeros(2), jnp.zeros(2), jnp.array([1.0, 1.0])]
+    np.testing.assert_array_equal(np.stack(clipped(factor, gradients)), np.stack(gradients))
+
+
+@pytest.mark.parametrize("clip", [-2.0, 0.5, 1.0, float("nan"), float("inf")])
+def test_a_clip_that_shortens_usual_gradients_is_refused(clip):
+    with pytest.raises(ValueError, match=r"optim\.clip must be 0, or more than 1"):
+        Adam(clip=clip)
+
+
+def test_clipping_is_part_of_a_recipe_that_leaves_older_ones_as_they_were():
+    assert "clip" not in to_json(Adam())
+    assert from_json(to_json(Adam(clip=2.0))) == Adam(clip=2.0)
+    assert with_optimizer(dataclasses.replace(SMALL, optim=Adam(clip=2.0)), "soap").optim == SOAP(clip=2.0)
+
+
+def test_clips_may_differ_between_members():
+    """In one program, those of a grid are what they are alone."""
+    clips = (3.0, 1.01)
+    both = train_all(small_job(seeds=1, optim__lr=0.1, grid={"optim.clip": clips}))[1]["loss"][-1]
+    alone = [train_all(small_job(seeds=1, optim__lr=0.1, optim__clip=clip))[1]["loss"][-1, 0] for clip in clips]
+    np.testing.assert_allclose(both, alone, rtol=1e-4)
+    assert abs(both[0] - both[1]) > 1e-3 * both[0]

@@ -10,6 +10,7 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "more than 0": lambda value: value > 0,
     "0 or more": lambda value: value >= 0,
     "1 or more": lambda value: value >= 1,
+    "0, or more than 1": lambda value: value == 0 or value > 1,
     "0 or more and less than 1": lambda value: 0 <= value < 1,
 }
 

@@ -3,7 +3,8 @@
 import abc
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rwf.errors import choose
 from rwf.recipe.checks import check, check_each
@@ -51,17 +52,38 @@ class OptimizerSpec(Spec, abc.ABC):
 
 
 @dataclass(frozen=True)
-class Adam(OptimizerSpec):
+class FirstOrder(OptimizerSpec, abc.ABC):
+    """An optimizer that steps by the gradient of each batch, and believes what the batch says."""
+
+    later: ClassVar[tuple[str, ...]] = ("clip",)
+    clip: float = 0.0  # gradients longer than so many times their usual length are shortened to it; 0 for none
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("0, or more than 1", optim__clip=self.clip)
+
+    def clipped(self, optimizer: "optax.GradientTransformation") -> "optax.GradientTransformation":
+        """The optimizer behind the clip, which may be traced."""
+        import optax
+
+        from rwf.optimize import clip_spikes
+
+        is_off = isinstance(self.clip, Real) and self.clip == 0
+        return optimizer if is_off else optax.chain(clip_spikes(self.clip), optimizer)
+
+
+@dataclass(frozen=True)
+class Adam(FirstOrder):
     """Adam."""
 
     def build(self) -> "optax.GradientTransformation":
         import optax
 
-        return optax.adam(self.schedule())
+        return self.clipped(optax.adam(self.schedule()))
 
 
 @dataclass(frozen=True)
-class RestartedAdam(OptimizerSpec):
+class RestartedAdam(FirstOrder):
     """Adam whose moments and rate start anew at some steps, such as those where a curriculum goes on."""
 
     restarts: tuple[int, ...] = ()
@@ -73,11 +95,11 @@ class RestartedAdam(OptimizerSpec):
     def build(self) -> "optax.GradientTransformation":
         import optax
 
-        return _restarted(optax.adam(self.schedule()), self.restarts)
+        return _restarted(self.clipped(optax.adam(self.schedule())), self.restarts)
 
 
 @dataclass(frozen=True)
-class SOAP(OptimizerSpec):
+class SOAP(FirstOrder):
     """Adam in the eigenbasis of Shampoo's preconditioner (rwf.optimize.soap)."""
 
     b1: float = 0.95
@@ -95,7 +117,7 @@ class SOAP(OptimizerSpec):
         from rwf.optimize import soap
 
         optimizer = soap(self.schedule(), b1=self.b1, b2=self.b2, frequency=self.frequency)
-        return _restarted(optimizer, self.restarts)
+        return _restarted(self.clipped(optimizer), self.restarts)
 
 
 @dataclass(frozen=True)
@@ -166,7 +188,7 @@ OPTIMIZERS: dict[str, type[OptimizerSpec]] = {
 
 
 def exchanged(optim: OptimizerSpec, name: str) -> OptimizerSpec:
-    """Another optimizer in the place of this one; it keeps the schedule, unless it finds the size of its steps itself.
+    """Another optimizer in the place of this one; it keeps schedule and clip, unless it finds its steps by itself.
 
     >>> exchanged(Adam(lr=0.003), "soap").lr
     0.003
@@ -174,4 +196,5 @@ def exchanged(optim: OptimizerSpec, name: str) -> OptimizerSpec:
     kind = OPTIMIZERS[choose(name, OPTIMIZERS, "optimizer")]
     if kind in (LBFGS, GaussNewton):
         return kind()
-    return kind(**{field.name: getattr(optim, field.name) for field in dataclasses.fields(OptimizerSpec)})
+    kept = dataclasses.fields(FirstOrder if isinstance(optim, FirstOrder) else OptimizerSpec)
+    return kind(**{field.name: getattr(optim, field.name) for field in kept})
