@@ -93,3 +93,17 @@ def test_labels_by_path_hold_for_both_factors():
     updates, _ = tx.update(jax.tree.map(jnp.ones_like, params), tx.init(params), params)
     assert all(np.abs(np.asarray(leaf)).max() == 0 for leaf in jax.tree.leaves(updates["first"]))
     assert all(np.abs(np.asarray(leaf)).min() > 0 for leaf in jax.tree.leaves(updates["last"]))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_statistics_are_not_trained(frozen):
+    variables = {"params": {"Dense_0": {"kernel": jnp.ones((2, 2))}}, "batch_stats": {"mean": jnp.ones(2)}}
+    mask = rwf.trainable(rwf.factorize(freeze(variables) if frozen else variables, key=KEY))
+    assert all(jax.tree.leaves(mask["params"]))
+    assert not any(jax.tree.leaves(mask["batch_stats"]))
+    assert rwf.trainable({"params": jnp.ones(2), "more": jnp.ones(2)}) == {"params": True, "more": True}  # not Linen's
+
+
+def test_modules_are_told_that_they_know_what_they_train():
+    with pytest.raises(TypeError, match=r"takes pytrees; this Two knows by itself"):
+        rwf.trainable(Two())

@@ -7,9 +7,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from rwf import decay, encode, nets
-    from rwf.dispatch import adapt, factorize, fold, normalize, reparametrize
+    from rwf.dispatch import adapt, factorize, fold, normalize, reparametrize, trainable
     from rwf.suggestion import suggest
-    from rwf.tree import materialize, trainable
+    from rwf.tree import materialize
 
 # Names are imported when first used (PEP 562): `import rwf` and `rwf --help` do not wait for JAX.
 _HOMES = {
@@ -20,7 +20,7 @@ _HOMES = {
     "normalize": "rwf.dispatch",
     "reparametrize": "rwf.dispatch",
     "suggest": "rwf.suggestion",
-    "trainable": "rwf.tree",
+    "trainable": "rwf.dispatch",
 }
 _MODULES = ("decay", "encode", "nets", "tree")
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import jax
 
+from rwf import tree
 from rwf.interop import variables
 from rwf.interop.jaxpi import is_pair
 from rwf.interop.variables import are_variables, chooses_layers
@@ -62,6 +63,18 @@ def adapt(model: Model, **settings: Any) -> Model:
 def reparametrize(model: Model, name: str, **settings: Any) -> Model:
     """One of the four parametrizations by its short name, `plain`, `aa`, `wn` or `rwf`: see `rwf.tree`."""
     return _verb(model, "reparametrize")(model, name, **settings)
+
+
+def trainable(model: Any) -> Any:
+    """Which leaves of a pytree are trained (see `rwf.tree.trainable`); of Linen's variables those of `params` alone."""
+    if home(model) != "rwf.tree":
+        raise TypeError(f"`rwf.trainable` takes pytrees; this {type(model).__name__} knows by itself what it trains.")
+    mask = tree.trainable(model)
+    if not are_variables(model):
+        return mask
+    return jax.tree_util.tree_map_with_path(
+        lambda path, trains: trains and jax.tree_util.keystr(path[:1], simple=True) == "params", mask
+    )
 
 
 def home(model: Any) -> str:

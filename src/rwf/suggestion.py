@@ -21,8 +21,7 @@ import numpy as np
 import optax
 
 from rwf import dispatch
-from rwf.interop.variables import are_variables
-from rwf.tree import materialize, nodes, trainable
+from rwf.tree import materialize, nodes
 
 RISE = 2.0  # a loss that rises to more than twice its first value is called unstable
 CLOSE = 1.05  # losses within five percent count as equal; then the smaller mean is taken
@@ -246,23 +245,13 @@ def _open_tree(model: Any) -> _Opened:
         return dispatch.factorize(model, **settings)
 
     def objective(loss: Any, sample: Any) -> Any:
-        params, rest = eqx.partition(model, _trained(model))
+        params, rest = eqx.partition(model, dispatch.trainable(model))
         return params, lambda params: loss(materialize(eqx.combine(params, rest)), sample)
 
     def paths(**settings: Any) -> tuple[str, ...]:
         return tuple(path.rpartition(".")[0] or path for path, _ in nodes(factorized(**settings)))
 
     return _Opened(arrays, lambda arrays: eqx.combine(arrays, static), factorized, paths, objective)
-
-
-def _trained(model: Any) -> Any:
-    """Which leaves a step moves; of Linen's variables those in `params`, and no statistics."""
-    mask = trainable(model)
-    if not are_variables(model):
-        return mask
-    return jax.tree_util.tree_map_with_path(
-        lambda path, trains: trains and jax.tree_util.keystr(path[:1], simple=True) == "params", mask
-    )
 
 
 def _open_nnx(model: Any) -> _Opened:
