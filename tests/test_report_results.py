@@ -1,6 +1,9 @@
 """Results files: small, sealed, and as good as the run folders for every table and test."""
 
+import io
 import json
+import subprocess
+import tarfile
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import pytest
 
 from fabricate import job, run_folder
 from rwf import report
+from rwf.environment import hashed
 from rwf.report.results_format import seal_of
 
 REPOSITORY = Path(__file__).parents[1]
@@ -215,6 +219,25 @@ def test_other_files_are_refused(tmp_path):
 def test_committed_results_have_curves_hashes_and_provenance(path):
     report.check_results(path)
     assert path.stat().st_size < 300_000
+
+
+def source_at(commit):
+    """The hash of the package's source at a commit; None where the history does not reach so far."""
+    packed = subprocess.run(["git", "-C", REPOSITORY, "archive", commit, "src/rwf"], capture_output=True)
+    if packed.returncode:
+        return None
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+        members = [member for member in archive.getmembers() if member.name.endswith(".py")]
+        return hashed({Path(m.name).relative_to("src/rwf"): archive.extractfile(m).read() for m in members})
+
+
+def test_committed_results_name_the_commit_of_the_source_that_they_ran():
+    files = [json.loads(path.read_text()) for path in (REPOSITORY / "results").glob("*.json")]
+    ran = {(run["environment"]["commit"], run["environment"]["source"]) for file in files for run in file["runs"]}
+    checked = [(commit, source, found) for commit, source in ran if (found := source_at(commit))]
+    if not checked:
+        pytest.skip("There is no history: this is no clone, or a shallow one.")
+    assert [commit for commit, source, found in checked if source != found] == []
 
 
 def test_the_page_of_results_is_what_the_command_makes_of_results():

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from rwf import record, train
-from rwf.environment import environment
+from rwf.environment import _commit, environment
 from rwf.job import Job
 from rwf.progress import Progress
 from rwf.registry import find_recipe
@@ -112,6 +112,14 @@ def test_a_tree_that_changes_while_a_study_runs_is_not_taken_for_its_code(monkey
     monkeypatch.setattr("rwf.environment._git", lambda folder, *arguments: "another commit")
     monkeypatch.setattr(Path, "read_bytes", lambda self: b"another source")
     assert environment("float32") == before
+
+
+def test_a_copy_of_the_source_says_which_commit_it_is_of(monkeypatch):
+    """Also where it lies in a working tree, which may be at another commit."""
+    monkeypatch.setenv("RWF_COMMIT", "0123abc")
+    assert _commit.__wrapped__() == ("0123abc", None)
+    monkeypatch.delenv("RWF_COMMIT")
+    assert _commit.__wrapped__()[0] != "0123abc"
 
 
 def test_no_file_of_a_run_is_pickled_and_none_names_this_machine(tmp_path):

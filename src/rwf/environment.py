@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,14 @@ def source_hash() -> str:
     Read once, like the commit: a tree that changes while a study runs is not the code that it runs.
     """
     root = Path(rwf.__file__).parent
+    return hashed({path.relative_to(root): path.read_bytes() for path in root.rglob("*.py")})
+
+
+def hashed(files: Mapping[Path, bytes]) -> str:
+    """A hash of files by their paths below the package."""
     content = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        content.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    for path in sorted(files):
+        content.update(path.as_posix().encode() + files[path])
     return content.hexdigest()[:16]
 
 
@@ -63,13 +69,18 @@ def _version(package: str) -> str | None:
 
 @functools.cache
 def _commit() -> tuple[str | None, bool | None]:
-    """The commit of the working tree that the package runs from; RWF_COMMIT where that is a copy without git."""
+    """The commit of the working tree that the package runs from, and whether it was changed since.
+
+    A copy of the source may lie in a tree of another commit, or in none: RWF_COMMIT says then what it is a copy of.
+    """
+    if copied := os.environ.get("RWF_COMMIT"):
+        return copied, None
     root = Path(rwf.__file__).parent
     try:
         head = _git(root, "rev-parse", "HEAD")
         return head, bool(_git(root, "status", "--porcelain", "--", str(root)))
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("RWF_COMMIT"), None
+        return None, None
 
 
 def _git(folder: Path, *arguments: str) -> str:
