@@ -1,4 +1,4 @@
-"""Trainings whose loss jumped are counted, in tables and in results files."""
+"""Trainings that jumped are counted, in tables and in results files."""
 
 import json
 from dataclasses import replace
@@ -37,13 +37,24 @@ def test_a_curriculum_makes_the_problem_harder_and_is_no_jump(tmp_path, values, 
     assert jumped(run, 0) == (step if known else None)
 
 
-def jump(folder, member):
-    """Multiplies the loss of one member at the last look but one."""
+def jump(folder, member, metric="rel_l2", without=()):
+    """Multiplies the error of one member at the last look but one; `without` metrics that are not to be there."""
     path = folder / "metrics.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    lines[-2]["loss"][member] *= 1000
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lines[-2][metric][member] *= 1000
+    kept = [{name: value for name, value in line.items() if name not in without} for line in lines]
+    path.write_text("".join(json.dumps(line) + "\n" for line in kept))
     return lines[-2]["step"]
+
+
+def test_a_hard_batch_is_no_jump_where_there_is_a_test(tmp_path):
+    """The loss of one batch may be large for the batch's reason alone; without a test there is nothing else to see."""
+    made = job("rwf", seeds=1)
+    run_folder(tmp_path, made, 0.1)
+    jump(tmp_path / made.folder, 0, "loss")
+    assert jumped(read_run(tmp_path / made.folder), 0) == 0
+    step = jump(tmp_path / made.folder, 0, "loss", without=("rel_l2",))
+    assert jumped(read_run(tmp_path / made.folder), 0) == step
 
 
 def test_jumps_are_told_beside_the_table_from_run_folders_and_from_results_files(tmp_path):
@@ -51,7 +62,9 @@ def test_jumps_are_told_beside_the_table_from_run_folders_and_from_results_files
     made = job("rwf", seeds=4)
     run_folder(tmp_path / "runs", made, 0.1)
     step, _ = (jump(tmp_path / "runs" / made.folder, member) for member in (1, 3))
-    said = f"RWF, none: the loss of 2 of 4 jumped to more than 10 times its lowest before, first at step {step:,}."
+    said = (
+        f"RWF, none: the test error of 2 of 4 jumped to more than 3.2 times its lowest before, first at step {step:,}."
+    )
     records = report.load([tmp_path / "runs"])
     assert jump_notes(records) == [said]
     assert said in report.markdown(records)
