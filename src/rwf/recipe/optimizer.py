@@ -52,7 +52,7 @@ class OptimizerSpec(Spec, abc.ABC):
 
 
 @dataclass(frozen=True)
-class FirstOrder(OptimizerSpec, abc.ABC):
+class FirstOrder(OptimizerSpec):
     """An optimizer that steps by the gradient of each batch, and believes what the batch says."""
 
     later: ClassVar[tuple[str, ...]] = ("clip",)

@@ -213,11 +213,11 @@ def beside(value: float | None, mean: float | None, std: float | None) -> str:
 
     >>> beside(0.98143, 0.9816, 0.0002), beside(0.883, 0.877, 0.0102), beside(2.51e-07, 2.5e-07, 1e-08)
     ('0.9814', '0.883', '2.51e-07')
-    >>> beside(0.02774, 0.42, 0.67)  # a mean over one that failed
-    '0.0277'
+    >>> beside(0.02774, 0.42, 0.67), beside(2.774e-09, 0.42, 0.67)  # means over one that failed
+    ('0.0277', '2.77e-09')
     """
     decimals = None if mean is None or std is None else _decimals(mean, std)
-    if not value or decimals is None:
+    if value is None or decimals is None or abs(value) < 1e-4:
         return number(value)
     return f"{value:.{max(decimals, 2 - math.floor(math.log10(abs(value))))}f}"
 
