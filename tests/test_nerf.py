@@ -38,6 +38,7 @@ TINY = {
     "encoding.frequencies": 4,
     "steps": 4,
     "log_every": 2,
+    "seeds": 2,
 }
 SETTINGS = SceneViews(rays=64, samples=4, block=10, coordinates="world")
 
