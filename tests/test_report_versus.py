@@ -53,3 +53,9 @@ def test_markdown_has_all_metrics_and_both_sides_tuned(tmp_path):
     page = report.markdown([tmp_path])
     assert "## Who differs from whom" in page
     assert "| none | RWF − Plain, both tuned | 0.000 (0.000 to 0.000) | 8 |  |" in page
+
+
+def test_a_stand_in_keeps_its_name_below_the_differences(tmp_path):
+    for name in ("plain", "rwf"):
+        run_folder(tmp_path, job(name), 0.1, environment={"data": "stand-in: NeRF's Lego"})
+    assert "\nData: stand-in: NeRF's Lego; mean difference of pairs" in report.markdown([tmp_path])

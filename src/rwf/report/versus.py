@@ -101,7 +101,7 @@ def _markdown(found: Versus) -> str:
         return f"{heading}\n{found.legend}\n"
     lines = ["| variant | | difference | n | |", "|---|---|---:|---:|---|"]
     lines += [f"| {' | '.join(str(word) for word in line)} |" for line in found.lines]
-    return "\n".join([heading, *lines, "", f"{found.legend.capitalize()}.", ""])
+    return "\n".join([heading, *lines, "", f"{found.legend[0].upper()}{found.legend[1:]}.", ""])
 
 
 def _pair(comparison: Comparison) -> str:
