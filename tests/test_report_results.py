@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import subprocess
 import tarfile
 from dataclasses import asdict
@@ -231,6 +232,7 @@ def source_at(commit):
         return hashed({Path(m.name).relative_to("src/rwf"): archive.extractfile(m).read() for m in members})
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_committed_results_name_the_commit_of_the_source_that_they_ran():
     files = [json.loads(path.read_text()) for path in (REPOSITORY / "results").glob("*.json")]
     ran = {(run["environment"]["commit"], run["environment"]["source"]) for file in files for run in file["runs"]}

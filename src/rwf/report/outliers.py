@@ -39,9 +39,9 @@ def outlier_notes(records: Sequence["Record"]) -> list[str]:
     found = []
     for record in (record for record in records if record.in_tables):
         name = next(iter(headlines(record.metrics)), "loss")
-        signals = sorted({member.signal for member in record.members})
-        empty = [value for signal in signals for value in _values(record, signal, name) if _is_empty(name, value)]
-        far = [pair for signal in signals for pair in _far(_values(record, signal, name), name)]
+        by_signal = [_values(record, signal, name) for signal in sorted({m.signal for m in record.members})]
+        empty = [value for values in by_signal for value in values if _is_empty(name, value)]
+        far = [pair for values in by_signal for pair in _far(values, name)]
         who = f"{contender(record.parametrization, record.tuned)}, {record.variant}: "
         of = f" of {len(record.members)} ended "
         if empty:
