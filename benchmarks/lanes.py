@@ -11,6 +11,7 @@ is not finished in time is saved and goes on with the next call. `rwf reproduce 
 import argparse
 import functools
 import json
+import os
 import subprocess
 import sys
 import time
@@ -99,7 +100,8 @@ def main() -> int:
     for job in (job for jobs in lanes for job in jobs):
         planned(job)  # a misspelling is found before anything runs
     shared = [sys.executable, __file__, "--alone", "--minutes", str(options.minutes), "--out", str(options.out)]
-    workers = [subprocess.Popen([*shared, text]) for text in options.lanes]
+    beside = os.environ | {"RWF_BESIDE": str(len(lanes) - 1)}  # recorded with each run: its seconds are not its own
+    workers = [subprocess.Popen([*shared, text], env=beside) for text in options.lanes]
     return max(worker.wait() for worker in workers)
 
 

@@ -16,6 +16,7 @@ from rwf.pde import Causal, Curriculum
 from rwf.progress import Progress
 from rwf.recipe import MLP, Periodic
 from rwf.registry import find_recipe
+from rwf.report.provenance import provenance
 from rwf.report.reaching import markdown, reached, reaching
 from rwf.report.results import read_results, save_results
 from rwf.run import run_job
@@ -155,6 +156,18 @@ def test_reaching_an_error_is_told_in_steps_and_seconds(runs):
     ]
     assert reaching([replace(record, setting={"rwf.mean": 2.0})]) == []  # of a grid that is in no table
     assert markdown([]) == ""
+
+
+def test_seconds_that_were_measured_beside_other_programs_are_marked(runs):
+    record = runs[0]
+    shared = replace(record.parts[0], environment={**record.parts[0].environment, "beside": 3})
+    members = tuple(
+        replace(m, final={"steps_to_10_percent": 40.0, "seconds_to_10_percent": 2.0}) for m in record.members
+    )
+    alone, beside = (replace(record, members=members, parts=(part,)) for part in (record.parts[0], shared))
+    assert [line[6] for line in reaching([alone, beside])] == ["2", "2 †"]
+    assert "beside 3 other programs" in provenance([beside])[0].device
+    assert "beside" not in provenance([alone])[0].device
 
 
 def test_a_results_file_keeps_when_an_error_was_reached(runs, tmp_path):

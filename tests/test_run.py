@@ -122,6 +122,12 @@ def test_a_copy_of_the_source_says_which_commit_it_is_of(monkeypatch):
     assert _commit.__wrapped__()[0] != "0123abc"
 
 
+def test_a_run_says_how_many_programs_it_shared_its_device_with(monkeypatch):
+    assert environment("float32")["beside"] == 0
+    monkeypatch.setenv("RWF_BESIDE", "3")
+    assert environment("float32")["beside"] == 3
+
+
 def test_no_file_of_a_run_is_pickled_and_none_names_this_machine(tmp_path):
     folder = run_job(small_job("plain"), tmp_path, progress=QUIET)
     for path in folder.iterdir():

@@ -17,7 +17,10 @@ _PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "safetensors")
 
 
 def environment(precision: str) -> dict[str, Any]:
-    """What is needed to trust a number: no name or path of the machine is among it."""
+    """What is needed to trust a number: no name or path of the machine is among it.
+
+    `beside` is how many other programs were on the device, and RWF_BESIDE says so: seconds are theirs as well.
+    """
     import jax
 
     device = jax.devices()[0]
@@ -39,6 +42,7 @@ def environment(precision: str) -> dict[str, Any]:
         "matmul": resolve(precision, jax.default_backend()),
         "x64": jax.dtypes.canonicalize_dtype(float) == "float64",
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "beside": int(os.environ.get("RWF_BESIDE") or 0),
     }
 
 

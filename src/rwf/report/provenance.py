@@ -66,7 +66,8 @@ def _device(environment: Mapping[str, Any]) -> str:
     if not device and not platform:
         return "–"
     name = f"{platform}: {device}" if platform and device and platform != device else str(device or platform)
-    return name if number == 1 else f"{number} × {name}"
+    beside = f", beside {others} other programs" if (others := environment.get("beside")) else ""
+    return (name if number == 1 else f"{number} × {name}") + beside
 
 
 def _precision(environment: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ HEADING = ("variant", "parametrization", "error", "reached by", "steps", "95 % i
 LEGEND = (
     "The first look at the metrics at or below each error: the mean over the members that reached it, with its "
     "interval (t). Seconds are those of the program in which the members of a line train together, without compilation"
-    "; other programs on the same device make them more"
+    "; other programs on the same device make them more, and where they are known to have been there a † says so"
 )
 
 
@@ -69,9 +69,13 @@ def _line(record: "Record", percent: int) -> tuple[str, ...]:
         f"{steps.n} of {len(record.members)}",
         count(steps.mean),
         _interval(steps),
-        count(seconds.mean),
+        count(seconds.mean) + _beside(record),
         _interval(seconds),
     )
+
+
+def _beside(record: "Record") -> str:
+    return " †" if any(part.environment.get("beside") for part in record.parts) else ""
 
 
 def _interval(values: Summary) -> str:
