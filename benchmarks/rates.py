@@ -34,7 +34,7 @@ def measure(job: str, meeting: Path, profile: bool) -> dict[str, Any]:
     from rwf import train
 
     clock = time.perf_counter()
-    made, train.UNROLL = _job(job)
+    made, train.UNROLL = job_of(job)
     task, shared = train.load_tasks(made)
     chunks = train.chunks(made, task, shared, train.start(made))
     compile_seconds = next(chunks).compile_seconds
@@ -65,7 +65,7 @@ def measure(job: str, meeting: Path, profile: bool) -> dict[str, Any]:
     }
 
 
-def _job(text: str) -> tuple[Any, int]:
+def job_of(text: str) -> tuple[Any, int]:
     """The job, and how many steps the body of its loop has."""
     from dataclasses import replace
 

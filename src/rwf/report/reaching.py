@@ -69,7 +69,7 @@ def _line(record: "Record", percent: int) -> tuple[str, ...]:
         f"{steps.n} of {len(record.members)}",
         count(steps.mean),
         _interval(steps),
-        count(seconds.mean) + _beside(record),
+        count(seconds.mean) + (_beside(record) if seconds.n else ""),
         _interval(seconds),
     )
 
