@@ -164,6 +164,17 @@ def test_adaptive_activations_leave_both_output_layers_alone():
     assert not any("output" in path for path in found)
 
 
+@pytest.mark.parametrize(("name", "outputs"), [("deeponet", 2), ("cnn", 2), ("modified", 2)])
+def test_adaptive_activations_act_on_output_layers_that_are_activated(name, outputs):
+    linear, activated = (
+        {path for path, _ in nodes(reparametrize(make(name, activated=ends), "aa", key=jax.random.key(1)))}
+        for ends in (False, True)
+    )
+    assert linear < activated
+    assert len(activated - linear) == outputs
+    assert all("output" in path for path in activated - linear)
+
+
 def test_convolutions_are_factorized_where_that_is_asked():
     net = CREATE["cnn"](depth=2, width=8, activation=jnp.tanh, parametrized_convolutions=True, key=jax.random.key(0))
     assert all(isinstance(layer, ParametrizedConvolution) for layer in net.branch.convolutions)

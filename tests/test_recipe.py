@@ -180,6 +180,7 @@ def test_settings_that_only_make_sense_together_can_be_set_together():
         ({"net.depth": -1}, "net.depth must be 0 or more"),
         ({"net": Siren, "net.depth": 0}, "net.depth must be 1 or more"),
         ({"net": DeepONet, "net.sensors": (0,)}, "Each of net.sensors must be 1 or more"),
+        ({"net": DeepONet, "net.channels": ()}, "net.channels must have one number or more; it has none"),
         ({"encoding": Gaussian, "encoding.frequencies": 0}, "encoding.frequencies must be 1 or more"),
         ({"first_seed": -1}, "first_seed must be 0 or more"),
         ({"first_seed": 2**32 - 1}, "seeds are below"),

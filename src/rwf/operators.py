@@ -20,6 +20,7 @@ from jaxtyping import Array, Float
 
 from rwf.build import member_arrays, member_net
 from rwf.nets.blocks import fitting, in_blocks
+from rwf.precision import computing
 from rwf.recipe import EncodingSpec, Factorization, NetSpec
 from rwf.record import Run, read_run
 from rwf.signals.scaling import Scaling
@@ -41,6 +42,7 @@ class Operator:
     scaling: Scaling
     parametrization: str = "plain"
     rwf: Factorization = field(default_factory=Factorization)
+    precision: str = "float32"  # of its matrix products: that of its training, so that it gives what was measured
 
     @classmethod
     def from_run(cls, folder: str | Path, member: int = 0) -> "Operator":
@@ -55,7 +57,7 @@ class Operator:
             raise ValueError(f"{folder} has the members 0 to {count - 1}; got {member}.")
         inputs, scaling = _inputs_and_scaling(run, member)
         net, parametrization = _net(run, member, inputs), run.job.parametrization
-        return cls(net, recipe.encoding, recipe.net, inputs, scaling, parametrization, recipe.rwf)
+        return cls(net, recipe.encoding, recipe.net, inputs, scaling, parametrization, recipe.rwf, recipe.precision)
 
     def __call__(
         self, a: Float[Array | np.ndarray, "functions ..."], y: Float[Array | np.ndarray, "... coordinates"]
@@ -78,7 +80,8 @@ class Operator:
                 f"The points have shape {y.shape}; expected (points, {self.inputs}), or one such set for each of "
                 f"the {len(a)} functions."
             )
-        found = _apply(self.net, self.scaling.functions(a), self.scaling.points(y))
+        with computing(self.precision):
+            found = _apply(self.net, self.scaling.functions(a), self.scaling.points(y))
         on_host = not isinstance(a, jax.Array) and not isinstance(y, jax.Array)
         return self.scaling.restore(np.asarray(found) if on_host else found)
 
@@ -95,6 +98,7 @@ class Operator:
             "parametrization": self.parametrization,
             "inputs": self.inputs,
             "scaling": asdict(self.scaling),
+            "precision": self.precision,
         }
         write_tensors(Path(path), to_named({"net": self.net}), {"format": FORMAT, "operator": json.dumps(about)})
 
@@ -120,7 +124,8 @@ class Operator:
             name: array.tolist() if name.startswith("y") else array.item() for name, array in arrays.items()
         }
         net = jax.tree.map(jnp.asarray, from_named({"net": jax.eval_shape(build)}, named)["net"])
-        return cls(net, encoding, spec, inputs, _scaling(numbers), parametrization, rwf)
+        precision = about.get("precision", "float32")  # files that were saved before do not tell
+        return cls(net, encoding, spec, inputs, _scaling(numbers), parametrization, rwf, precision)
 
 
 def _inputs_and_scaling(run: Run, member: int) -> tuple[int, Scaling]:

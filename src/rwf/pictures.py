@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
-import jax
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
 from rwf.errors import missing_extra
-from rwf.precision import resolve
+from rwf.precision import computing
 from rwf.record import Run
 from rwf.tensors import read_tensors, write_tensors
 from rwf.tree import materialize
@@ -68,7 +67,7 @@ def render(run: Run, member: int, **options: int) -> Float[np.ndarray, "height w
     """The picture of one member, from its weights, at the precision of the run; `options` are its task's own."""
     task, net = run.task(member), materialize(run.net(member))
     draw = task.render if getattr(task, "drawn_on_host", False) else partial(_rendered, task)
-    with jax.default_matmul_precision(resolve(run.job.recipe.precision, jax.default_backend())):
+    with computing(run.job.recipe.precision):
         return np.asarray(draw(net, **options))
 
 

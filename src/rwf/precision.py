@@ -1,5 +1,7 @@
 """The precision of matrix products, resolved by platform in this one place."""
 
+from contextlib import AbstractContextManager
+
 from rwf.errors import choose
 
 # On a GPU, float32 operands by default go through TF32, which changes PINN results: so none is ever implied.
@@ -29,3 +31,15 @@ def resolve(name: str, platform: str) -> str:
     """
     platform = "gpu" if platform in ("cuda", "rocm") else platform
     return PRECISIONS[choose(name, PRECISIONS, "precision")].get(platform, "highest")
+
+
+def computing(name: str) -> AbstractContextManager[None]:
+    """A context whose matrix products have this precision, on the device at hand: of a training, and of all that is
+    computed later from what was trained.
+
+    >>> with computing("tf32x3"):
+    ...     pass
+    """
+    import jax
+
+    return jax.default_matmul_precision(resolve(name, jax.default_backend()))

@@ -16,7 +16,7 @@ from rwf.analyze.weight_change import dense_weights, weight_change
 from rwf.build import batch_key, member_arrays, member_net, member_recipe
 from rwf.job import Job
 from rwf.nets.half import halved
-from rwf.precision import is_half, resolve
+from rwf.precision import computing, is_half
 from rwf.tasks.base import Task
 from rwf.tree import materialize, trainable
 
@@ -81,7 +81,7 @@ def chunks(job: Job, task: Task, shared: bool, state: State) -> Iterator[Chunk]:
     recipe, members = job.recipe, member_arrays(job)
     looks = recipe.steps // recipe.log_every
     per_chunk = next(n for n in range(max(1, looks // CHUNKS), 0, -1) if looks % n == 0)
-    with jax.default_matmul_precision(resolve(recipe.precision, jax.default_backend())):
+    with computing(recipe.precision):
         clock = time.perf_counter()
         compiled = jax.jit(program(job, per_chunk, shared), donate_argnums=0).lower(state, members, task).compile()
         compile_seconds = time.perf_counter() - clock

@@ -146,13 +146,14 @@ def adapt(model: Tree, *, where: Where | None = None, layer: Layer | None = None
 def reparametrize(model: Tree, name: str, *, key: jax.Array, **factorization: Any) -> Tree:
     """One of the four parametrizations by its short name: `plain`, `aa`, `wn` or `rwf`.
 
-    `factorization` (mean, stddev, trains, last) goes to `factorize` and is ignored by the others.
+    `factorization` (mean, stddev, trains, last) goes to `factorize` and is ignored by the others. Adaptive activations
+    act on output layers where a model says that these are activated, by `ends_activated`.
     """
     match choose(name, ("plain", "aa", "wn", "rwf"), "parametrization"):
         case "plain":
             return model
         case "aa":
-            return adapt(model)
+            return adapt(model, last=getattr(model, "ends_activated", False))
         case "wn":
             return normalize(model)
         case _:

@@ -158,9 +158,8 @@ def turntable(words: list[str]) -> int:
 def surface(words: list[str]) -> int:
     """`rwf surface RUN [options]`"""
     options = read(SurfaceOptions, words, "rwf surface", None)
-    import jax
 
-    from rwf.precision import resolve
+    from rwf.precision import computing
     from rwf.record import only_run
     from rwf.surface import check_surface_file, write_surface
     from rwf.tree import materialize
@@ -177,7 +176,7 @@ def surface(words: list[str]) -> int:
     task = run.task(options.member)
     if not hasattr(task, "surface"):
         raise ValueError(f"{run.folder} is a run of {run.info['case']}, which has no surface. Name one of a shape.")
-    with jax.default_matmul_precision(resolve(run.job.recipe.precision, jax.default_backend())):
+    with computing(run.job.recipe.precision):
         found = task.surface(materialize(run.net(options.member)), options.resolution)
     if not len(found.faces):
         raise ValueError(f"The net of {run.folder} has learnt no surface: it says that everything is outside.")

@@ -69,6 +69,11 @@ class DeepONet(eqx.Module):
         trunk = MLP.create(encode, width, depth=depth, key=key_trunk, dtype=dtype, **size)
         return cls(reads, trunk, sensors, activation if activated else None)
 
+    @property
+    def ends_activated(self) -> bool:
+        """Whether an activation follows the output layers of both nets: adaptive slopes act there too then."""
+        return self.finish is not None
+
     def __call__(self, a: Float[Array, "functions ..."], y: Field) -> Field:
         """The output functions at some points: (functions, points).
 

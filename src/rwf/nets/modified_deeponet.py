@@ -73,6 +73,11 @@ class ModifiedDeepONet(eqx.Module):
         trunk = Tower.create(encode.features, key=key_trunk, **size)
         return cls(encode, branch, trunk, activation, sensors, activated, mixing)
 
+    @property
+    def ends_activated(self) -> bool:
+        """Whether an activation follows the output layers of both towers: adaptive slopes act there too then."""
+        return self.activated
+
     def __call__(self, a: Float[Array, "functions ..."], y: Field) -> Field:
         """The output functions at some points: (functions, points).
 

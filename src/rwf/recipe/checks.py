@@ -30,3 +30,10 @@ def check_each(rule: str, **settings: Any) -> None:
     for name, values in settings.items():
         for value in values:
             check(rule, **{f"Each of {name}": value})
+
+
+def check_some(**settings: Any) -> None:
+    """Refuses settings of several numbers that have none."""
+    for name, values in settings.items():
+        if not len(values):
+            raise ValueError(f"{name.replace('__', '.')} must have one number or more; it has none.")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rwf.errors import choose
-from rwf.recipe.checks import check, check_each
+from rwf.recipe.checks import check, check_each, check_some
 from rwf.spec import Spec
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ class DeepONet(NetSpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         choose(self.branch, ("mlp", "cnn"), "branch")
+        check_some(net__sensors=self.sensors, net__channels=self.channels)
         check_each("1 or more", net__sensors=self.sensors, net__channels=self.channels)
 
     def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:
@@ -127,6 +128,7 @@ class ModifiedDeepONet(NetSpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         choose(self.mixing, ("paper", "lab"), "mixing")
+        check_some(net__sensors=self.sensors)
         check_each("1 or more", net__sensors=self.sensors)
 
     def build(self, encode: "Encoding", outputs: int, *, key: Any) -> Any:

@@ -21,7 +21,7 @@ from jaxtyping import UInt8
 
 from rwf.data import use_data
 from rwf.errors import missing_extra
-from rwf.precision import resolve
+from rwf.precision import computing
 from rwf.record import Run, only_run
 from rwf.render import orbit
 from rwf.tensors import write_atomically
@@ -61,7 +61,7 @@ def turntable(
     poses = orbit(frames, radius=float(np.linalg.norm(positions, axis=1).mean()), elevation=elevation)
     render = jax.jit(lambda net, pose: task.view(net, pose, camera))
     net = materialize(run.net(member))
-    with jax.default_matmul_precision(resolve(run.job.recipe.precision, jax.default_backend())):
+    with computing(run.job.recipe.precision):
         pictures = [np.asarray(render(net, pose)) for pose in poses]
     return np.rint(255 * np.clip(pictures, 0, 1)).astype(np.uint8)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from rwf.precision import computing
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.style import INK, blank, colour
 from rwf.report.names import PARAMETRIZATIONS, VARIANTS
@@ -93,7 +94,8 @@ def _read(record: Record) -> _Flow | None:
         return None
     task = run.task(member.index)
     counts = task.pde.problem.counts
-    u, v = (np.asarray(values).reshape(counts) for values in task.velocity(materialize(run.net(member.index))))
+    with computing(run.job.recipe.precision):
+        u, v = (np.asarray(values).reshape(counts) for values in task.velocity(materialize(run.net(member.index))))
     return _Flow(record, u, np.hypot(u, v), np.asarray(task.speed).reshape(counts))
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from rwf.measure import psnr
 from rwf.pictures import read_pictures
-from rwf.precision import resolve
+from rwf.precision import computing
 from rwf.record import Run
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.shown import said, settings
@@ -101,7 +101,7 @@ def _rendered(run: Run, task: Any, member: int) -> Float[np.ndarray, "height wid
     if jax.default_backend() == "cpu":
         camera = camera.resized(_height_on_cpu(camera.height, camera.width, task.sampling.samples))
     render = jax.jit(lambda net: task.view(net, pose, camera))
-    with jax.default_matmul_precision(resolve(run.job.recipe.precision, jax.default_backend())):
+    with computing(run.job.recipe.precision):
         return np.clip(np.asarray(render(materialize(run.net(member)))), 0, 1)
 
 

@@ -7,6 +7,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
+from rwf.precision import computing
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.shown import said, settings
 from rwf.report.figures.style import COLOURS, INK, blank, log_where_positive
@@ -89,7 +90,9 @@ def _tested(variant: str, mine: Mapping[str, Record]) -> _Tested | None:
         except (OSError, ValueError):
             return None  # a file of one's own, which is elsewhere now
         holdout, scaling = task.holdout, getattr(task, "scaling", None) or Scaling.none(task.inputs)
-        prediction = scaling.restore(np.asarray(eqx.filter_jit(holdout.predict)(materialize(run.net(member.index)))))
+        with computing(run.job.recipe.precision):
+            found = np.asarray(eqx.filter_jit(holdout.predict)(materialize(run.net(member.index))))
+        prediction = scaling.restore(found)
         truth = np.asarray(scaling.restore(np.asarray(holdout.u)))
         error = np.linalg.norm(prediction - truth, axis=1) / np.linalg.norm(truth, axis=1)
         recorded = member.final.get("rel_l2")

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from rwf.precision import computing
 from rwf.record import Run
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.style import FAINT, blank, colour, draw_band, label, log_where_positive, step_axis
@@ -22,13 +22,14 @@ _NETS = 3  # members whose prediction is drawn and whose kernel is computed, the
 
 
 class _Trained(NamedTuple):
-    """The first members of a record, read from its run folders: their nets, and the data of the first.
+    """The first members of a record, read from its run folders: their nets, what they predict, the data of the first.
 
     The target is None where what this machine makes of the recipe is not what the run was trained on.
     """
 
     record: Record
     nets: list[Any]
+    predictions: list[Float[np.ndarray, "points 1"]]
     x: Float[np.ndarray, "points 1"]
     y: Float[np.ndarray, "points 1"] | None
 
@@ -64,9 +65,11 @@ def _read(record: Record) -> _Trained | None:
         return None
     task = found[0][0].task(found[0][1].index)
     nets = [run.net(member.index) for run, member in found]
-    error, recorded = float(task.metrics(materialize(nets[0]))["rel_l2"]), found[0][1].final.get("rel_l2")
+    with computing(found[0][0].job.recipe.precision):
+        error, recorded = float(task.metrics(materialize(nets[0]))["rel_l2"]), found[0][1].final.get("rel_l2")
+        predictions = [np.asarray(materialize(net)(task.x)) for net in nets]
     same = recorded is not None and abs(error - recorded) <= 0.02 + 0.1 * recorded
-    return _Trained(record, nets, np.asarray(task.x), np.asarray(task.y) if same else None)
+    return _Trained(record, nets, predictions, np.asarray(task.x), np.asarray(task.y) if same else None)
 
 
 def _has_weights(run: Run) -> bool:
@@ -76,14 +79,13 @@ def _has_weights(run: Run) -> bool:
 
 def _draw_predictions(figure: "matplotlib.figure.SubFigure", shown: Sequence[_Trained]) -> None:
     first = None
-    for i, (record, nets, x, y) in enumerate(shown):
+    for i, (record, _, predictions, x, y) in enumerate(shown):
         first = axes = figure.add_subplot(1, len(shown), i + 1, sharey=first)
         if y is not None:
             axes.plot(x[:, 0], y[:, 0], color="#AAAAAA", linewidth=3)
-        for j, net in reversed(list(enumerate(nets))):
+        for j, prediction in reversed(list(enumerate(predictions))):
             width, alpha = (0.8, 0.3) if j else (1.4, 1.0)
-            prediction = np.asarray(materialize(net)(jnp.asarray(x)))[:, 0]
-            axes.plot(x[:, 0], prediction, color=colour(record), linewidth=width, alpha=alpha)
+            axes.plot(x[:, 0], prediction[:, 0], color=colour(record), linewidth=width, alpha=alpha)
         axes.set(title=PARAMETRIZATIONS[record.parametrization], xlabel="x")
         axes.tick_params(labelleft=i == 0)
         axes.margins(x=0.01)

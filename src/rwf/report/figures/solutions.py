@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from rwf.pde import PDETask
+from rwf.precision import computing
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.style import INK, blank, colour, legend_below
 from rwf.report.names import PARAMETRIZATIONS
@@ -59,7 +60,8 @@ def _read(record: Record) -> _Solved | None:
     if not isinstance(task, PDETask) or task.inputs > 2 or not task.problem.is_as_it_was:
         return None
     unknowns, counts = task.problem.unknowns, task.problem.counts
-    values = np.asarray(task.solution(materialize(run.net(member.index))))
+    with computing(run.job.recipe.precision):
+        values = np.asarray(task.solution(materialize(run.net(member.index))))
     found = {name: values[..., i] for i, name in enumerate(unknowns)}
     target = np.zeros((0, 0)) if task.target is None else np.asarray(task.target)
     exact = {unknowns[i]: target[:, j].reshape(counts) for j, i in enumerate(task.compared)}
