@@ -5,7 +5,7 @@
 
 A job is written as for rates.py. XLA compiles it for a device that is described and not there: kernels are not timed,
 so products are tiled by a rule and not by trial. What is fused with what, how often and how large, should be near to
-what an H200 runs. Of arrays that a kernel reads in part the whole is counted. `--all` lists all kernels, not ten.
+what an H200 runs. Of an array that a kernel slices, the slices are counted. `--all` lists all kernels, not ten.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import importlib.metadata
 import math
 import re
 import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -80,18 +81,34 @@ def program(text: str) -> str:
 
 def kernels(compiled: str) -> list[Kernel]:
     """Those of the body of the loop over steps: the part of a program that has most products."""
-    parts = re.split(r"\n(?=%|ENTRY)", compiled)
-    return max((_kernels(part) for part in parts), key=lambda found: sum(kernel.is_product for kernel in found))
+    parts = {part.split(" ")[0].lstrip("%"): part for part in re.split(r"\n(?=%|ENTRY)", compiled)}
+    found = (_kernels(part, parts) for part in parts.values())
+    return max(found, key=lambda kernels: sum(kernel.is_product for kernel in kernels))
 
 
-def _kernels(part: str) -> list[Kernel]:
+def _kernels(part: str, parts: Mapping[str, str]) -> list[Kernel]:
     shapes: dict[str, str] = {}
     found = []
     for name, shape, kind, rest in (line.groups() for line in map(_LINE.match, part.split("\n")) if line):
         shapes[name] = shape
         if kind in _KERNELS:
+            inside = re.search(r"calls=%([\w.\-]+)", rest)
+            sliced = _sliced(parts[inside[1]]) if inside else {}
             given = re.findall(r"%([\w.\-]+)", rest.split("), ")[0])
-            found.append(Kernel(name, _size(shape), sum(_size(shapes.get(other, "")) for other in given), shape))
+            read = sum(sliced.get(i, _size(shapes.get(other, ""))) for i, other in enumerate(given))
+            found.append(Kernel(name, _size(shape), read, shape))
+    return found
+
+
+def _sliced(fused: str) -> dict[int, int]:
+    """The bytes that a fused kernel reads of its operands, by their numbers, where it reads nothing but slices."""
+    lines = [line.groups() for line in map(_LINE.match, fused.split("\n")) if line]
+    found = {}
+    for name, _, kind, rest in lines:
+        users = [line for line in lines if re.search(rf"%{re.escape(name)}[,)]", line[3])]
+        if kind == "parameter" and users and all(user[2] == "slice" for user in users):
+            slices = {re.search(r"slice=(\S+)", user[3])[1]: _size(user[1]) for user in users}  # pyright: ignore
+            found[int(rest.split(")")[0])] = sum(slices.values())
     return found
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -173,8 +173,33 @@ def experiment_in(data: Mapping[str, Any]) -> str | None:
     task = kinds().get(data["recipe"]["task"]["kind"])
     if task is None:
         return None
-    memory_only = getattr(task, "memory_only", ())
-    return _experiment(data["recipe"], memory_only, data["parametrization"], data["tuned"], data["purpose"])
+    return _experiment(data["recipe"], _memory_only(task), data["parametrization"], data["tuned"], data["purpose"])
+
+
+def shared_in(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What all lines of one row of a table share of a recipe that `job_to_json` wrote, by dotted path.
+
+    That is what decides a result, but for what parametrizations differ in: their own settings, and the rate.
+    """
+    task = kinds().get(data["recipe"]["task"]["kind"])
+    skipped = _FREE | {"name", "signals", "rwf", "optim.lr"} | {f"task.{name}" for name in _memory_only(task)}
+    found = dict(_flattened(data["recipe"], skipped))
+    return found | ({"precision": "float32"} if found["precision"] in _EXACT else {})
+
+
+def _memory_only(task: type[Spec] | None) -> tuple[str, ...]:
+    return getattr(task, "memory_only", ())
+
+
+def _flattened(settings: Mapping[str, Any], skipped: Collection[str], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in settings.items():
+        path = above + name
+        if path in skipped:
+            continue
+        if isinstance(value, Mapping):
+            yield from _flattened(value, skipped, f"{path}.")
+        else:
+            yield path, value
 
 
 def hash_in(data: Mapping[str, Any]) -> str:

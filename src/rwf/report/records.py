@@ -10,7 +10,6 @@ from typing import Any
 from rwf.record import Run
 from rwf.report.curves import Curves, as_quantiles, curves_of, joined
 from rwf.report.jumps import jumped
-from rwf.report.names import CASES, PARAMETRIZATIONS, VARIANTS, place
 from rwf.report.reaching import reached
 
 
@@ -154,14 +153,6 @@ def merge(records: Iterable[Record]) -> list[Record]:
     return [_in_order(record) for record in merged.values()]
 
 
-def choose(records: Iterable[Record]) -> list[Record]:
-    """One record for each line of a table: a full run beats a quick one, more members fewer, new old."""
-    chosen: dict[tuple[Any, ...], Record] = {}
-    for record in sorted(records, key=lambda r: (not r.quick, len(r.members), r.time)):
-        chosen[record.line] = record
-    return sorted(chosen.values(), key=_order)
-
-
 def _suffix(setting: Mapping[str, float]) -> str:
     return "".join(f"+{path.removeprefix('rwf.')}={value:g}" for path, value in setting.items())
 
@@ -199,17 +190,3 @@ def _in_order(record: Record) -> Record:
     order = sorted(range(len(record.members)), key=lambda i: record.members[i].pair)
     members = tuple(record.members[i] for i in order)
     return replace(record, members=members, curves=record.curves.take(order))
-
-
-def _order(record: Record) -> tuple[Any, ...]:
-    """The order of a table: as in the paper, tuned rates after its own, ablations after both, grids last."""
-    base, _, suffix = record.variant.partition("+")
-    setting = tuple(record.setting.values())
-    return (
-        place(record.case, CASES),
-        place(base, VARIANTS),
-        bool(setting),
-        setting or suffix,
-        record.tuned,
-        place(record.parametrization, PARAMETRIZATIONS),
-    )

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from rwf.record import Run, find_runs
 from rwf.registry import recipes
-from rwf.report.records import Record, choose, merge, records_of
+from rwf.report.choosing import choose
+from rwf.report.records import Record, merge, records_of
 from rwf.report.results import is_results, read_results
 from rwf.spec import kinds
 
@@ -16,7 +17,8 @@ def load(sources: Iterable[Source], note: Callable[[str], None] | None = None) -
     """The records of run folders, results files, folders of either, and runs; records stay what they are.
 
     Runs of one experiment become one record; where several compete for a line of a table, one is chosen. A damaged
-    run folder is an error; where a `note` is given, it is told of it, and the others are loaded.
+    run folder is an error; where a `note` is given, it is told of it, and the others are loaded. It is told, too, of
+    runs that are left out because their recipe is not that of their row any more.
     """
     found: list[Record] = []
     for source in sources:
@@ -33,7 +35,7 @@ def load(sources: Iterable[Source], note: Callable[[str], None] | None = None) -
         found += [record for file in files for record in read_results(file)]
         if path.is_dir():
             found += [record for run in find_runs([path], note) for record in _of_run(run)]
-    return choose(merge(found))
+    return choose(merge(found), note)
 
 
 def strangers(records: Iterable[Record]) -> list[str]:
