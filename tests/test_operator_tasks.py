@@ -1,6 +1,7 @@
 """Operator tasks: what they train on, and what they are judged by."""
 
 import functools
+import json
 from dataclasses import replace
 
 import equinox as eqx
@@ -13,7 +14,11 @@ from rwf import train
 from rwf.build import member_net
 from rwf.derive import known
 from rwf.job import Job
+from rwf.operators import Operator
+from rwf.progress import Progress
 from rwf.registry import find_recipe, recipes
+from rwf.run import _kept, run_job
+from rwf.signals.scaling import Scaling
 from rwf.solvers import darcy
 from rwf.spec import with_values
 from rwf.tasks.burgers import Burgers
@@ -78,6 +83,27 @@ def test_a_step_down_the_gradient_lowers_the_loss(case):
     after, _ = evaluate(jax.tree.map(lambda p, g: p - size * g, params, gradient))
     assert float(after) == pytest.approx(float(before) * (1 - 1e-3), rel=2e-4)
     assert all(np.abs(g).max() > 0 for g in jax.tree.leaves(gradient))
+
+
+def test_an_operator_needs_no_data_but_its_run_folder(tmp_path, monkeypatch):
+    """Also where nothing was scaled; a folder of before asks for the data."""
+    folder = run_job(small_job("dr", "plain", seeds=1, steps=1, log_every=1), tmp_path, progress=Progress(quiet=True))
+    with monkeypatch.context() as patch:
+        patch.setattr(DiffusionReaction, "build", lambda self, signal: pytest.fail("the data was made"))
+        operator = Operator.from_run(folder)
+    assert (operator.inputs, operator.scaling) == (2, Scaling.none(2))
+    summary = json.loads((folder / "summary.json").read_text())
+    del summary["operator"]
+    (folder / "summary.json").write_text(json.dumps(summary))
+    before = Operator.from_run(folder)
+    assert (before.inputs, before.scaling) == (operator.inputs, operator.scaling)
+
+
+def test_what_a_run_keeps_of_the_data_is_of_operators_alone():
+    assert _kept(small_job("burgers"), task("burgers")) == {"operator": {"inputs": 2}}
+    assert _kept(small_job("darcy"), task("darcy"))["operator"]["scaling"]["u_size"] == 0.06
+    field = find_recipe("regression-1d").recipe
+    assert _kept(Job(field, "rwf", field), field.task.build(0)) == {}
 
 
 def test_members_share_the_data_of_one_operator():

@@ -10,6 +10,7 @@ import pytest
 
 from own_data import OFFSETS, doubles, own, own_job, write
 from rwf import report
+from rwf.job import _experiment, hash_in
 from rwf.nets.blocks import fitting
 from rwf.operators import Operator
 from rwf.progress import Progress
@@ -54,6 +55,38 @@ def test_a_file_is_no_case_of_the_paper_whatever_it_is_called(tmp_path):
     assert [row["case"] for row in rows] == ["own/dr"] * 2
     assert all(row["paper"] is None for row in rows)
     assert len({row["data"] for row in rows}) == 2
+
+
+def test_seeds_of_one_content_are_one_line_wherever_the_file_lay(tmp_path):
+    """And what was run from one place is done when it is asked for from another."""
+    (tmp_path / "copy").mkdir()
+    paths = [write(tmp_path / name, own()) for name in ("mine.npz", "copy/mine.h5")]
+    jobs = [own_job(path, first_seed=seed) for seed, path in enumerate(paths)]
+    folders = [run_job(job, tmp_path / "runs", progress=Progress(quiet=True)) for job in jobs]
+    rows = [row for row in json.loads(report.rows_json(report.load(folders))) if row["metric"] == "rel_l2"]
+    assert [(row["case"], row["n"]) for row in rows] == [("own/mine", 2)]
+    written = (folders[0] / "summary.json").stat().st_mtime_ns
+    assert run_job(own_job(paths[1]), tmp_path / "runs", progress=Progress(quiet=True)) == folders[0]
+    assert (folders[0] / "summary.json").stat().st_mtime_ns == written
+
+
+def test_a_run_folder_of_before_the_path_was_left_out_of_its_hash_is_read(tmp_path):
+    path = write(tmp_path / "mine.npz", own())
+    folder = run_job(own_job(path), tmp_path / "runs", progress=Progress(quiet=True))
+    value = Operator.from_run(folder)(own()["a"], own()["y"])
+    info = json.loads((folder / "recipe.json").read_text())
+    info["experiment"] = _experiment(info["recipe"], ("memory",), "rwf", info["tuned"], info["purpose"])
+    info["hash"] = hash_in(info)
+    (folder / "recipe.json").write_text(json.dumps(info))
+    told = json.loads((folder / "environment.json").read_text()) | {"data": "mine.npz (12345678): own operator data"}
+    (folder / "environment.json").write_text(json.dumps(told))
+    path.unlink()
+    notes = []
+    (record,) = report.load([folder], notes.append)
+    assert (record.case, record.data) == ("own/mine", "mine.npz (12345678): own operator data")
+    assert len(notes) == 1
+    assert "another version of rwf wrote it" in notes[0]
+    np.testing.assert_array_equal(Operator.from_run(folder)(own()["a"], own()["y"]), value)
 
 
 @pytest.mark.parametrize("name", OFFSETS)

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from own_data import own, own_job, write
+from rwf import train
+from rwf.cli import main
 from rwf.registry import find_recipe
 from rwf.signals import operator_data
 
@@ -57,15 +59,74 @@ def test_a_file_that_is_not_laid_out_as_it_must_be_is_refused(tmp_path, changes,
 def test_an_hdf5_file_is_refused_for_names_that_are_nearly_right_too(tmp_path):
     for name in ("u_tst", "test/u"):
         path = write(tmp_path / "mine.h5", own(**{name: np.ones((2, 6))}))
-        with pytest.raises(ValueError, match=f"nothing reads its {name.partition('/')[0]!r}"):
+        with pytest.raises(ValueError, match=f"nothing reads its {name!r}. Did you mean 'u_test'"):
             operator_data.check(path)
 
 
+@pytest.mark.parametrize("name", ["a_tst", "atest", "u_tset", "ytest", "a_tests", "U-test", "test_y", "tests_a", "X"])
+def test_a_name_that_is_nearly_right_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=f"nothing reads its {name!r}. Did you mean '(._test|x)'. Rename it"):
+        operator_data.check(write(tmp_path / "mine.npz", own(**{name: np.ones((2, 6))})))
+
+
 def test_what_else_a_file_holds_is_remarked(tmp_path):
-    path = write(tmp_path / "more.npz", own(viscosity=np.ones(1), mesh=np.ones((2, 2))))
+    """Names that look near, and are somebody's own, included."""
+    others = "a_mean a_train beta date labels mesh notes t_test test theta times u_best u_est u_std units x_test"
+    path = write(tmp_path / "more.npz", own(**dict.fromkeys(others.split(), np.ones(2))))
     operator_data.check(path)
     remarks = find_recipe(str(path)).recipe.task.remarks(10)
-    assert remarks == ["nothing reads mesh, viscosity of more.npz"]
+    assert remarks == [f"nothing reads {', '.join(others.split())} of more.npz"]
+
+
+def test_groups_of_hdf5_are_remarked_by_what_is_in_them(tmp_path):
+    path = write(tmp_path / "more.h5", own(**{"raw/a": np.ones(2)}))
+    assert find_recipe(str(path)).recipe.task.remarks(10) == ["nothing reads raw/a of more.h5"]
+    for name in ("a_test", "x"):
+        path = write(tmp_path / "bad.h5", own(**{f"{name}/values": np.ones((2, 3))}))
+        with pytest.raises(ValueError, match=f"its {name!r} is no array"):
+            operator_data.check(path)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".h5"])
+def test_an_ending_in_capitals_is_the_same_ending(tmp_path, suffix):
+    path = write(tmp_path / f"mine{suffix}", own(mesh=np.ones(2)))
+    path = path.rename(tmp_path / f"mine{suffix.upper()}")
+    recipe = find_recipe(str(path)).recipe
+    assert recipe.task.build(0).inputs == 1
+    assert recipe.task.remarks(10) == [f"nothing reads mesh of {path.name}"]
+
+
+@pytest.mark.parametrize("option", ["--task.path", "--task.content"])
+def test_which_file_it_is_is_no_option(tmp_path, capsys, option):
+    """It would be taken for done by the content of the file that was named first."""
+    path = write(tmp_path / "mine.npz", own())
+    with pytest.raises(SystemExit):
+        main(["run", str(path), "--out", str(tmp_path / "runs"), option, "other.npz"])
+    assert "Unrecognized" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_file_is_one_signal(tmp_path):
+    job = own_job(write(tmp_path / "mine.npz", own()), signals=(0, 1))
+    with pytest.raises(ValueError, match=r"one signal, number 0; number 1 is asked for\. Leave out --signals"):
+        train.load_tasks(job)
+
+
+def test_a_number_of_test_functions_is_refused_where_the_file_names_them(tmp_path):
+    path = write(tmp_path / "mine.npz", own(a_test=np.ones((2, 3)), u_test=np.ones((2, 6))))
+    task = own_job(path, **{"task.test": 3}).recipe.task
+    for look in (lambda: task.remarks(10), lambda: task.build(0)):
+        with pytest.raises(ValueError, match=r"--task.test is 3, and .*mine.npz names .* itself, 2 in a_test. Leave"):
+            look()
+
+
+def test_a_single_function_is_said_to_be_too_few(tmp_path):
+    one = {"a": np.array([[1.0, 2.0, 3.0]]), "u": np.ones((1, 6))}
+    alone = write(tmp_path / "one.npz", own(**one))
+    with pytest.raises(ValueError, match=r"one.npz has a single function; .* another one for the test. Add functions"):
+        find_recipe(str(alone)).recipe.task.build(0)
+    tested = write(tmp_path / "two.npz", own(**one, a_test=np.ones((1, 3)), u_test=np.ones((1, 6))))
+    assert find_recipe(str(tested)).recipe.task.build(0).a.shape == (1, 3)
 
 
 def test_functions_that_are_tested_and_trained_are_remarked_by_their_number(tmp_path):

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from own_data import OFFSETS, doubles, own, own_job, write
+from rwf import train
 from rwf.job import Job
 from rwf.registry import find_recipe
+from rwf.run import data_hash
 from rwf.signals import operator_data
 from rwf.spec import with_values
 from rwf.tasks import own_operator
@@ -49,11 +51,17 @@ def test_an_offset_or_a_unit_changes_nothing_that_a_net_is_trained_on(tmp_path, 
         np.testing.assert_allclose(left, right, atol=2e-6)
 
 
-def test_values_that_float32_cannot_hold_beside_the_others_are_refused(tmp_path):
-    a = doubles()["a"]
-    a[19, 0] = 1e60  # held out, so not what the scaling is measured on
-    with pytest.raises(ValueError, match="'a' has values so far from the others"):
-        find_recipe(str(write(tmp_path / "mine.npz", own(a=a)))).recipe.task.build(0)
+@pytest.mark.parametrize("memory", [4.0, 0.0])
+@pytest.mark.parametrize(("name", "row"), [("a", 19), ("a", 5), ("u", 5), ("y", 5), ("u_test", 1)])
+def test_values_that_float32_cannot_hold_beside_the_others_are_refused(tmp_path, monkeypatch, name, row, memory):
+    """Before training, whether they are loaded or not: rows that the scaling is not measured on, of the test or not."""
+    monkeypatch.setattr(own_operator, "_SAMPLE", 2)
+    arrays = doubles() | ({"a_test": np.ones((2, 3)), "u_test": np.ones((2, 6))} if name == "u_test" else {})
+    arrays["y"] = np.tile(arrays["y"], (20, 1, 1)) if name == "y" else arrays["y"]
+    arrays[name][row, 0] = 1e60
+    job = own_job(write(tmp_path / "mine.npz", arrays), **{"task.memory": memory})
+    with pytest.raises(ValueError, match=f"'{name}' has values so far from the others that float32 cannot hold both"):
+        job.recipe.task.build(0)
 
 
 def test_parts_of_a_file_change_neither_its_hash_nor_its_scaling(tmp_path, monkeypatch):
@@ -68,7 +76,10 @@ def test_parts_of_a_file_change_neither_its_hash_nor_its_scaling(tmp_path, monke
         monkeypatch.setattr(operator_data, "_PART", part)
         for file in ("mine.npz", "mine.h5"):
             path = write(tmp_path / file, arrays)
-            assert operator_data.check(path) == expected.hexdigest()[:16]
+            assert operator_data.check(path).content == expected.hexdigest()[:16]
+            for name, (low, high) in operator_data.check(path).spans.items():
+                numbers = arrays[name].reshape(-1, 2 if name == "y" else 1)
+                np.testing.assert_array_equal([low, high], [numbers.min(axis=0), numbers.max(axis=0)])
             own_operator._build.cache_clear()
             found, a, u, y = OwnOperator(str(path)).build(0).scaling, *(arrays[n][:270] for n in ("a", "u", "y"))
             exact = (a.mean(), a.std(), *y.min(axis=(0, 1)), *np.ptp(y, axis=(0, 1)), np.sqrt(np.mean(u**2)))
@@ -110,7 +121,39 @@ def test_the_memory_is_no_part_of_a_recipe(tmp_path):
     assert jobs[0].folder == jobs[1].folder
 
 
+def test_the_hash_of_the_data_tells_what_is_trained_on_and_not_where_it_is(tmp_path):
+    """The same in memory and streamed, in NPZ and HDF5; another with other functions held out, or other numbers."""
+
+    def hash_of(path, memory=4.0, test=0):
+        job = own_job(path, **{"task.memory": memory, "task.test": test})
+        return data_hash(job, *train.load_tasks(job))
+
+    paths = [write(tmp_path / f"mine{suffix}", own()) for suffix in (".npz", ".h5")]
+    (found,) = {hash_of(path, memory) for path in paths for memory in (4.0, 0.0)}
+    other = write(tmp_path / "other.npz", own(u=2 * own()["u"]))
+    assert len({found, hash_of(paths[0], test=5), hash_of(other), hash_of(other, memory=0.0)}) == 3
+
+
+def test_the_path_is_no_part_of_a_recipe(tmp_path):
+    """The content is: the same file elsewhere, or in another format, is the same run."""
+    (tmp_path / "copy").mkdir()
+    paths = [write(tmp_path / name, own()) for name in ("mine.npz", "copy/mine.npz", "mine.h5")]
+    jobs = [own_job(path) for path in (*paths, write(tmp_path / "copy" / "mine.h5", own(u=2 * own()["u"])))]
+    assert [job.folder == jobs[0].folder for job in jobs] == [True, True, True, False]
+    assert [job.recipe.task.describe() == jobs[0].recipe.task.describe() for job in jobs] == [True, True, True, False]
+    job = own_job(paths[0], **{"task.path": str(paths[1])})
+    assert (job.variant, job.folder) == (jobs[0].variant, jobs[0].folder)
+    unknown = [OwnOperator(str(path)).describe() for path in paths]  # made by hand: no hash is known of them
+    assert len(set(unknown)) == 3
+
+
 @pytest.mark.parametrize("name", ["test", "functions", "points", "memory"])
 def test_a_negative_setting_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match=f"--task.{name} is -3.*; expected 0 or more"):
         own_job(write(tmp_path / "mine.npz", own()), **{f"task.{name}": -3.0 if name == "memory" else -3})
+
+
+def test_a_memory_that_is_no_number_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"--task\.memory is nan; expected 0 or more"):
+        OwnOperator(str(tmp_path / "mine.npz"), memory=float("nan"))
+    assert OwnOperator(str(tmp_path / "mine.npz"), memory=float("inf")).memory > 1e9  # all of it

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from own_data import own, own_job, write
 from rwf import record, train
 from rwf.environment import _commit, environment
 from rwf.job import Job
@@ -194,10 +195,44 @@ def test_a_checkpoint_of_another_recipe_is_refused(tmp_path):
     for path in record._checkpoints(folder):
         named, metadata = read_tensors(path)
         write_tensors(path, named, metadata | {"job": "another"})
+    kept = record._checkpoints(folder)
+    with pytest.raises(ValueError, match=rf"{folder} has no checkpoint to continue from: .* other data.* --fresh"):
+        run_job(job, tmp_path, progress=QUIET, resume=True)
+    assert record._checkpoints(folder) == kept  # somebody's hours
+    assert record.is_complete(run_job(job, tmp_path, progress=QUIET, fresh=True))
+
+
+def test_a_run_that_has_no_checkpoint_yet_is_resumed_from_its_start(tmp_path):
+    job = small_job("plain")
+    folder = interrupted(job, tmp_path)
+    for path in record._checkpoints(folder):
+        path.unlink()
+    with pytest.raises(UnfinishedRunError, match="--resume"):
+        run_job(job, tmp_path, progress=QUIET)
     stop = StopAt(-1)
     run_job(job, tmp_path, progress=stop, resume=True)
-    assert any("another recipe" in note for note in stop.notes)
-    assert any("starts anew" in note for note in stop.notes)
+    assert any("no checkpoint to continue from, starts anew" in note for note in stop.notes)
+    assert [line["step"] for line in record.read_metrics(folder)] == [10, 20, 30, 40]
+
+
+def test_a_run_in_memory_is_resumed_as_one_that_is_streamed(tmp_path):
+    path = write(tmp_path / "mine.npz", own())
+    folder = interrupted(own_job(path), tmp_path / "runs", step=10)
+    (tmp_path / "copy").mkdir()
+    stop, moved = StopAt(-1), own_job(path.rename(tmp_path / "copy" / "mine.npz"), **{"task.memory": 0.0})
+    assert run_job(moved, tmp_path / "runs", progress=stop, resume=True) == folder
+    assert any("continues at step 10" in note for note in stop.notes)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_setting_that_is_refused_while_it_is_compiled_is_refused_for_the_same_reason_again(tmp_path, resume):
+    job = own_job(write(tmp_path / "mine.npz", own()), **{"net.sensors": (5,)})
+    reasons = []
+    for again in (False, resume):
+        with pytest.raises((ValueError, TypeError)) as refused:
+            run_job(job, tmp_path / "runs", progress=QUIET, resume=again)
+        reasons.append(str(refused.value))
+    assert reasons[0] == reasons[1]
 
 
 def test_a_torn_line_of_the_log_is_dropped_on_resume(tmp_path):

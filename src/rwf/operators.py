@@ -129,9 +129,10 @@ class Operator:
 
 
 def _inputs_and_scaling(run: Run, member: int) -> tuple[int, Scaling]:
-    """As they are kept in the run folder; in an old one, or where nothing was scaled, as the data says."""
+    """As they are kept in the run folder, where what was not scaled has none; in an old one, as the data says."""
     if kept := run.summary.get("operator"):
-        return kept["inputs"], _scaling(kept["scaling"])
+        scaling = kept.get("scaling")
+        return kept["inputs"], _scaling(scaling) if scaling else Scaling.none(kept["inputs"])
     task = run.task(member)
     return task.inputs, getattr(task, "scaling", None) or Scaling.none(task.inputs)
 

@@ -32,8 +32,13 @@ from rwf.tensors import DamagedFileError, from_named, read_tensors, to_named, wr
 
 def write_job(folder: Path, job: Job, environment: Mapping[str, Any]) -> None:
     """Opens a run folder."""
-    write_atomically(folder / "recipe.json", _dumps(job_to_json(job)))
+    write_recipe(folder, job)
     write_atomically(folder / "environment.json", _dumps(environment))
+
+
+def write_recipe(folder: Path, job: Job) -> None:
+    """Says what job a run folder is of; also when it goes on, since what decides no result, a path, may be another."""
+    write_atomically(folder / "recipe.json", _dumps(job_to_json(job)))
 
 
 def append_metrics(folder: Path, lines: Iterable[Mapping[str, Any]]) -> None:
@@ -86,6 +91,12 @@ def is_complete(folder: Path) -> bool:
     return (folder / "summary.json").exists()
 
 
+def is_begun(folder: Path) -> bool:
+    """Whether a run folder holds something of a training: one that was refused while it was compiled does not."""
+    trained = bool(_checkpoints(folder)) or (folder / "metrics.jsonl").exists()
+    return trained and (folder / "recipe.json").exists()
+
+
 def write_checkpoint(folder: Path, state: Any, job: Job, data: str) -> Path:
     """Saves a state of the engine atomically; the one before it stays, older ones go."""
     named = to_named(state)
@@ -98,8 +109,11 @@ def write_checkpoint(folder: Path, state: Any, job: Job, data: str) -> Path:
 
 
 def read_checkpoint(folder: Path, template: Any, job: Job, data: str) -> tuple[Any, list[str]]:
-    """The newest state that is whole, or None; and what was wrong with those that were refused."""
-    refused = []
+    """The newest state that is whole, or None; and what was wrong with those that were refused.
+
+    Where there are only others', that is an error: they may be what somebody has trained for hours.
+    """
+    refused, others = [], False
     for path in reversed(_checkpoints(folder)):
         try:
             named, metadata = read_tensors(path)
@@ -108,8 +122,14 @@ def read_checkpoint(folder: Path, template: Any, job: Job, data: str) -> tuple[A
             continue
         if metadata != {"job": job.hash, "data": data}:
             refused.append(f"{path} belongs to another recipe or other data.")
+            others = True
             continue
         return jax.tree.map(jax.numpy.asarray, from_named(template, named)), refused
+    if others:
+        raise ValueError(
+            f"{folder} has no checkpoint to continue from: those that it holds belong to another recipe or other data. "
+            "Name the same data as before, or throw them away and start anew with --fresh."
+        )
     return None, refused
 
 

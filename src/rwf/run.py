@@ -17,7 +17,7 @@ from rwf import record, train
 from rwf.environment import environment
 from rwf.job import Job
 from rwf.pictures import save_pictures
-from rwf.precision import resolve
+from rwf.precision import computing
 from rwf.progress import Progress
 from rwf.tree import materialize
 
@@ -63,7 +63,7 @@ def run_job(
             state, timing = _train(job, task, shared, state, folder, data, progress, checkpoint_seconds, interrupted)
         summary = _summary(job, state, record.read_metrics(folder), timing, tuning)
         summary["final"] |= _concluded(job, task, shared, state.net)
-        summary |= _kept(task)
+        summary |= _kept(job, task)
         record.write_result(folder, state.net, summary)
     save_pictures(record.read_run(folder))
     for note in divergences(job, summary):
@@ -91,6 +91,8 @@ def _is_done(folder: Path, job: Job, progress: Progress, *, fresh: bool) -> bool
 
 def data_hash(job: Job, task: Any, shared: bool) -> str:
     """Of what a job trains on, each signal once: the same whatever seeds and settings its members have."""
+    if known := task.data_hash():
+        return known
     signals = job.members()["signal"]
     once = np.array([signals.index(signal) for signal in job.recipe.signals])
     content = hashlib.sha256()
@@ -112,18 +114,18 @@ def divergences(job: Job, summary: dict[str, Any]) -> list[str]:
 
 def _open(folder: Path, job: Job, data: str, progress: Progress, *, resume: bool, fresh: bool) -> train.State:
     """The state to train from, with the folder made ready for it."""
-    started = (folder / "recipe.json").exists()
-    if started and not resume and not fresh:
+    if record.is_begun(folder) and not resume and not fresh:
         raise UnfinishedRunError(
             f"{folder} holds an unfinished run of this job. Add --resume to continue it, or --fresh to start anew."
         )
     state = train.start(job)
-    if started and not fresh:
+    if resume and not fresh and (folder / "recipe.json").exists():
         saved, refused = record.read_checkpoint(folder, state, job, data)
         for reason in refused:
             progress.note(reason)
         if saved is not None:
             step = int(saved.step.max())
+            record.write_recipe(folder, job)
             record.truncate_metrics(folder, step)
             progress.note(f"{job.title}: continues at step {step:,}")
             return saved
@@ -205,15 +207,17 @@ def _concluded(job: Job, task: Any, shared: bool, nets: Any) -> dict[str, list[f
         one_task, net = jax.tree.map(lambda leaf: leaf[i], (None if shared else task, nets))
         return (task if shared else one_task).conclude(materialize(net))
 
-    with jax.default_matmul_precision(resolve(job.recipe.precision, jax.default_backend())):
+    with computing(job.recipe.precision):
         found = [member(i) for i in range(len(job.members()["seed"]))]
     return {name: [float(values[name]) for values in found] for name in found[0]}
 
 
-def _kept(task: Any) -> dict[str, Any]:
-    """What a net needs that was trained on a person's own scaled data: `rwf.operators` asks for it without the data."""
+def _kept(job: Job, task: Any) -> dict[str, Any]:
+    """What `rwf.operators` must know of an operator's data, to do without it: how many coordinates, and its scaling."""
+    if not hasattr(job.recipe.net, "sensors"):
+        return {}
     scaling = getattr(task, "scaling", None)
-    return {} if scaling is None else {"operator": {"inputs": task.inputs, "scaling": asdict(scaling)}}
+    return {"operator": {"inputs": task.inputs} | ({} if scaling is None else {"scaling": asdict(scaling)})}
 
 
 def _last(lines: list[dict[str, Any]], name: str, member: int) -> float | None:

@@ -7,20 +7,22 @@ x       (*sensors, coordinates)        optional: where the sensors are
 a_test, u_test, y_test                 optional: functions for the test; otherwise the last ones are held out
 """
 
+import difflib
 import hashlib
 import math
+import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
-from rwf.errors import missing_extra, nearest
+from rwf.errors import missing_extra
 
 LAYOUT = (
     "Expected arrays a (functions, *sensors), y (points, coordinates) or (functions, points, coordinates) and "
@@ -47,6 +49,17 @@ class Shapes:
     unread: tuple[str, ...]  # what else the file holds
 
 
+class Checked(NamedTuple):
+    """What was seen of a file's numbers while all of them were looked through.
+
+    **Arguments:** `content`, a hash of them, which names the data in a run folder; `spans`, the smallest and the
+    largest number of each array, of points a number a coordinate.
+    """
+
+    content: str
+    spans: dict[str, tuple[np.ndarray, np.ndarray]]
+
+
 @contextmanager
 def opened(path: str | Path) -> Iterator[Mapping[str, Any]]:
     """The arrays of a file by name, not read yet: each is sliced like an array, and only the slice is read.
@@ -56,10 +69,10 @@ def opened(path: str | Path) -> Iterator[Mapping[str, Any]]:
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"There is no file {path}. Give the path of an NPZ or HDF5 file. {LAYOUT}")
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         yield _npz(path)
         return
-    if path.suffix not in SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"{path} is no .npz, .h5 or .hdf5 file. {LAYOUT}")
     try:
         import h5py
@@ -78,12 +91,9 @@ def shapes(path: str | Path) -> Shapes:
         return _shapes(path, arrays)
 
 
-def check(path: str | Path) -> str:
-    """Looks through all numbers of a file, part by part; refuses NaN and sensors that stand twice.
-
-    Returns a hash of the content, which names the data in a run folder.
-    """
-    content = hashlib.sha256()
+def check(path: str | Path) -> Checked:
+    """Looks through all numbers of a file, part by part; refuses NaN and sensors that stand twice."""
+    content, spans = hashlib.sha256(), {}
     with opened(path) as arrays:
         found = _shapes(path, arrays)
         groups = np.zeros(int(np.prod(found.sensors)), np.int64)
@@ -94,10 +104,23 @@ def check(path: str | Path) -> str:
                 for start, rows in parts(array, np.arange(first, first + count)):
                     content.update(np.ascontiguousarray(rows).data)
                     _refuse_not_finite(path, name, first + start, rows)
+                    if name != "x" and rows.size:
+                        spans[name] = _widened(spans.get(name), _span(name, rows))
                     if name == "a":
                         groups = _groups(groups, rows.reshape(len(rows), -1))
         _refuse_twins(path, arrays, groups)
-    return content.hexdigest()[:16]
+    return Checked(content.hexdigest()[:16], spans)
+
+
+def _span(name: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    numbers = rows.reshape(-1, rows.shape[-1] if name.startswith("y") else 1)
+    return numbers.min(axis=0), numbers.max(axis=0)
+
+
+def _widened(
+    span: tuple[np.ndarray, np.ndarray] | None, other: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    return other if span is None else (np.minimum(span[0], other[0]), np.maximum(span[1], other[1]))
 
 
 def repeated(path: str | Path, trained: int) -> int:
@@ -164,17 +187,18 @@ def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
     def refuse(what: str) -> ValueError:
         return ValueError(f"{path}: {what} {LAYOUT}")
 
+    names = _names(Path(path))
+    unread = tuple(name for name in names if name not in arrays)
+    for name in (name.partition("/")[0] for name in unread):
+        if name in NAMES and name not in arrays:
+            raise refuse(f"its {name!r} is no array (in HDF5: a group, or a link that leads nowhere).")
     missing = [name for name in ("a", "y", "u") if name not in arrays]
     if missing:
-        names = _names(Path(path))
-        if missing[0] in names:
-            raise refuse(f"its {missing[0]!r} is no array (in HDF5: a group, or a link that leads nowhere).")
         raise refuse(f"there is no array {missing[0]!r}; the arrays of the file are: {', '.join(names) or 'none'}.")
-    unread = tuple(name for name in _names(Path(path)) if name not in arrays)
     for name in unread:
-        hint = nearest(name.lower(), [known for known in NAMES if known not in (*arrays, name)])
-        if hint:  # a slip, which would train on what was meant for the test
-            raise refuse(f"nothing reads its {name!r}.{hint} Rename it, or leave it out.")
+        meant = _meant(name, [known for known in NAMES if known not in arrays])
+        if meant:  # a slip, which would leave out what was meant for the test
+            raise refuse(f"nothing reads its {name!r}. Did you mean {meant!r}? Rename it, or leave it out.")
     for name, array in arrays.items():
         if array.shape is None:  # HDF5 has such
             raise refuse(f"{name!r} is empty.")
@@ -213,15 +237,40 @@ def _test_shapes(refuse: Any, arrays: Mapping[str, Any], a: Any, y: Any, u: Any)
         raise refuse(f"u_test has shape {u_test} and the points of the test {y_test}; add y_test, or make them fit.")
 
 
+def _meant(name: str, known: Iterable[str]) -> str | None:
+    """The name that another one is a slip of: a_tst, atest, A_test, test_a.
+
+    Its letter is right, for others are somebody's own, however near they look: x_test, a_mean, u_std.
+    """
+    plain = re.sub(r"[\W_]", "", name.lower())
+    for right in known:
+        letter, _, test = right.partition("_")
+        behind = plain.removeprefix(letter) if plain.startswith(letter) else None
+        before = plain.removesuffix(letter) if plain.endswith(letter) else None
+        if test in (behind, before) or (test and (before == f"{test}s" or _is_slip(behind or "", test))):
+            return right
+    return None
+
+
+def _is_slip(word: str, right: str) -> bool:
+    """Whether a word is another with a letter too many, too few or wrong, or two exchanged; the first is seldom so."""
+    near = difflib.SequenceMatcher(None, word, right).ratio() >= 0.75
+    return word[:1] == right[0] and abs(len(word) - len(right)) <= 1 and near
+
+
 def _names(path: Path) -> list[str]:
-    """The names of all that a file holds, as it calls them."""
-    if path.suffix == ".npz":
+    """The names of all that a file holds, as it calls them; of a group those that are in it."""
+    if path.suffix.lower() == ".npz":
         with zipfile.ZipFile(path) as archive:
             return sorted(name.removesuffix(".npy") for name in archive.namelist())
     import h5py
 
+    def named(name: str, found: Any) -> list[str]:
+        below = list(found) if isinstance(found, h5py.Group) else []
+        return [f"{name}/{inner}" for inner in below] or [name]
+
     with h5py.File(path, "r") as file:
-        return sorted(file)
+        return sorted(inner for name in map(str, file) for inner in named(name, file.get(name)))
 
 
 def _npz(path: Path) -> dict[str, Any]:

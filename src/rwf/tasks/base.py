@@ -26,6 +26,10 @@ class Task(eqx.Module):
     def outputs(self) -> int:
         """The number of values that a net returns."""
 
+    def data_hash(self) -> str | None:
+        """A hash of the data, where it is known however much of it is in memory; None: its arrays are hashed."""
+        return None
+
     @abc.abstractmethod
     def batch(self, key: PRNGKeyArray, step: Array) -> Any:
         """What one training step sees; the same key and step give the same batch."""

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from rwf.nets.blocks import in_blocks
+from rwf.spec import digest
 from rwf.tasks.base import Task
 
 
@@ -46,7 +47,8 @@ class OperatorRegression(Task):
     """Learn G from pairs (a, u = G(a)) by the mean square error: some functions a step, at all or some of their points.
 
     **Arguments:** `a`, `y` and `u` as in `Holdout`; `functions` and `points` in a batch, all where one is 0;
-    `scaling` is what a person's own data was divided by, which predictions need (`rwf.operators`).
+    `scaling` is what a person's own data was divided by, which predictions need (`rwf.operators`); `content` a hash of
+    the file that it is from.
     """
 
     a: Float[Array, "functions ..."]
@@ -56,6 +58,7 @@ class OperatorRegression(Task):
     functions: int = eqx.field(static=True)
     points: int = eqx.field(static=True, default=0)
     scaling: Any = None
+    content: str = eqx.field(static=True, default="")
 
     @property
     def inputs(self) -> int:
@@ -64,6 +67,9 @@ class OperatorRegression(Task):
     @property
     def outputs(self) -> int:
         return 1
+
+    def data_hash(self) -> str | None:
+        return hash_of_rows(self.content, len(self.u)) if self.content else None
 
     def batch(self, key: PRNGKeyArray, step: Array) -> tuple[Array, Array, Array]:
         key_functions, key_points = jax.random.split(key)
@@ -80,6 +86,11 @@ class OperatorRegression(Task):
 
     def metrics(self, net: Any) -> dict[str, Array]:
         return self.holdout.metrics(net)
+
+
+def hash_of_rows(content: str, rows: int) -> str:
+    """A hash of the first so many functions of a file of this content."""
+    return digest([content, rows])
 
 
 def drawn(key: PRNGKeyArray, count: int, among: int) -> Int[Array, " count"]:

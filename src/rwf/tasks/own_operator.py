@@ -2,7 +2,7 @@
 
 import atexit
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -11,14 +11,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, UInt8
+from jaxtyping import Array, Float, PRNGKeyArray
+from tyro.conf import Suppress
 
 from rwf.nets.blocks import fitting
 from rwf.recipe import Adam, DeepONet, NetSpec, Recipe, TaskSpec
 from rwf.signals import operator_data
 from rwf.signals.scaling import Scaling
 from rwf.tasks.base import Task
-from rwf.tasks.operator import Holdout, OperatorRegression, drawn
+from rwf.tasks.operator import Holdout, OperatorRegression, drawn, hash_of_rows
 
 _LARGEST_TEST = 1_000  # functions that are held out at most where nobody says how many,
 _TEST_BYTES = 2**28  # and so many bytes of them, as float32: they stay in memory
@@ -36,10 +37,10 @@ class StreamedRegression(Task):
     """
 
     y: Float[Array, "... coordinates"]
-    content: UInt8[Array, " bytes"]
     holdout: Holdout
     scaling: Scaling
     path: str = eqx.field(static=True)
+    content: str = eqx.field(static=True)
     rows: int = eqx.field(static=True)
     shapes: operator_data.Shapes = eqx.field(static=True)
     functions: int = eqx.field(static=True)
@@ -52,6 +53,9 @@ class StreamedRegression(Task):
     @property
     def outputs(self) -> int:
         return 1
+
+    def data_hash(self) -> str | None:
+        return hash_of_rows(self.content, self.rows)
 
     def batch(self, key: PRNGKeyArray, step: Array) -> tuple[Array, Array, Array]:
         key_functions, key_points = jax.random.split(key)
@@ -76,12 +80,12 @@ class StreamedRegression(Task):
 
 @dataclass(frozen=True)
 class OwnOperator(TaskSpec):
-    """Pairs of functions from a file; `rwf.signals.operator_data` says how it is laid out."""
+    """Pairs of functions from a file, which is one signal; `rwf.signals.operator_data` says how it is laid out."""
 
-    memory_only: ClassVar[tuple[str, ...]] = ("memory",)
+    memory_only: ClassVar[tuple[str, ...]] = ("memory", "path")
 
-    path: str
-    content: str = ""  # a hash of the data, so that a run is known by what it was trained on
+    path: Suppress[str]  # these two say which data it is: no settings
+    content: Suppress[str] = ""  # a hash of it: a run is known by what it was trained on, wherever the file lies
     test: int = 0  # functions held out at the end, where the file has no a_test; 0: a tenth, 1,000 and 268 MB at most
     functions: int = 64  # in a batch
     points: int = 0  # of each in a batch; 0: all
@@ -89,16 +93,19 @@ class OwnOperator(TaskSpec):
 
     def __post_init__(self) -> None:
         for name in ("test", "functions", "points", "memory"):
-            if getattr(self, name) < 0:
+            if not getattr(self, name) >= 0:  # NaN is neither
                 raise ValueError(f"--task.{name} is {getattr(self, name)}; expected 0 or more.")
 
     def build(self, signal: int) -> OperatorRegression | StreamedRegression:
+        if signal:
+            raise ValueError(
+                f"A file of operator data is one signal, number 0; number {signal} is asked for. Leave out --signals."
+            )
         stat = Path(self.path).stat() if Path(self.path).is_file() else None
         return _build(self, stat.st_mtime_ns if stat else 0)
 
     def describe(self) -> str:
-        known = f" ({self.content[:8]})" if self.content else ""
-        return f"{Path(self.path).name}{known}: own operator data"
+        return f"own operator data ({self.content[:8] or self.path})"
 
     def remarks(self, steps: int, net: NetSpec | None = None) -> list[str]:
         return list(_remarks(self, Path(self.path).stat().st_mtime_ns)) if Path(self.path).is_file() else []
@@ -109,7 +116,7 @@ def recipe_for(path: str) -> Recipe:
 
     Its case is no case of the paper, whatever the file is called; files of one name differ in their variants.
     """
-    found, content = operator_data.shapes(path), operator_data.check(path)
+    found, content = operator_data.shapes(path), operator_data.check(path).content
     grid = len(found.sensors) == 2 and min(found.sensors) >= 16
     return Recipe(
         name=path,
@@ -126,7 +133,7 @@ def recipe_for(path: str) -> Recipe:
 
 @functools.lru_cache(maxsize=1)
 def _build(spec: OwnOperator, modified: int) -> OperatorRegression | StreamedRegression:
-    content = operator_data.check(spec.path)
+    content, spans = operator_data.check(spec.path)
     if spec.content and content != spec.content:
         raise ValueError(
             f"{spec.path} is not what this recipe was made for: its content has changed. Start again with "
@@ -142,16 +149,16 @@ def _build(spec: OwnOperator, modified: int) -> OperatorRegression | StreamedReg
     with operator_data.opened(spec.path) as arrays:
         rows = _trained(spec, found)
         scaling = _scaling(spec.path, arrays, rows)
-        load = functools.partial(_load, spec.path, arrays)
+        _refuse_far(spec.path, spans, scaling)
+        load = functools.partial(_load, arrays)
         holdout = _holdout(spec.path, arrays, rows, scaling)
         y = load("y", scaling.points) if found.shared_points else jnp.zeros((0, found.coordinates))
         if streamed:
-            name = jnp.frombuffer(content.encode(), jnp.uint8)
             batch = (spec.functions, spec.points)
-            return StreamedRegression(y, name, holdout, scaling, spec.path, rows, found, *batch)
+            return StreamedRegression(y, holdout, scaling, spec.path, content, rows, found, *batch)
         a, u = load("a", scaling.functions, 0, rows), load("u", scaling.values, 0, rows)
         y = y if found.shared_points else load("y", scaling.points, 0, rows)
-    return OperatorRegression(a, y, u, holdout, spec.functions, spec.points, scaling)
+    return OperatorRegression(a, y, u, holdout, spec.functions, spec.points, scaling, content)
 
 
 @functools.lru_cache(maxsize=1)
@@ -170,8 +177,17 @@ def _remarks(spec: OwnOperator, modified: int) -> tuple[str, ...]:
 
 def _trained(spec: OwnOperator, found: operator_data.Shapes) -> int:
     """How many functions are trained on: all, or all but the last ones."""
+    if found.tested and spec.test:
+        raise ValueError(
+            f"--task.test is {spec.test}, and {spec.path} names the functions of its test itself, {found.tested} in "
+            "a_test. Leave out --task.test, or a_test, u_test and y_test of the file."
+        )
     if found.tested:
         return found.functions
+    if found.functions == 1:
+        raise ValueError(
+            f"{spec.path} has a single function; one is needed to train on and another one for the test. Add functions."
+        )
     numbers = int(np.prod(found.sensors)) + found.points * (1 if found.shared_points else 1 + found.coordinates)
     test = spec.test or max(1, min(found.functions // 10, _LARGEST_TEST, _TEST_BYTES // (4 * numbers)))
     if test >= found.functions:
@@ -216,7 +232,7 @@ def _moments(parts: Iterable[np.ndarray]) -> tuple[float, float]:
 
 def _holdout(path: str, arrays: Any, rows: int, scaling: Scaling) -> Holdout:
     """The functions of the test: those that the file names so, or its last ones."""
-    load = functools.partial(_load, path, arrays)
+    load = functools.partial(_load, arrays)
     end, first = ("_test", 0) if "a_test" in arrays else ("", rows)
     points = "y_test" if "y_test" in arrays else "y"
     a, u = load("a" + end, scaling.functions, first), load("u" + end, scaling.values, first)
@@ -231,20 +247,25 @@ def _holdout(path: str, arrays: Any, rows: int, scaling: Scaling) -> Holdout:
 
 
 def _load(
-    path: str, arrays: Any, name: str, scale: Callable[[np.ndarray], Any], first: int = 0, last: int | None = None
+    arrays: Any, name: str, scale: Callable[[np.ndarray], Any], first: int = 0, last: int | None = None
 ) -> Float[Array, "..."]:
     """Some rows of an array as the net reads them, made part by part."""
     rows = np.arange(first, arrays[name].shape[0] if last is None else last)
     loaded = np.empty((len(rows), *arrays[name].shape[1:]), np.float32)
     for start, part in operator_data.parts(arrays[name], rows):
-        loaded[start : start + len(part)] = _finite(path, name, scale(part))
+        loaded[start : start + len(part)] = scale(part)
     return jnp.asarray(loaded)
 
 
-def _finite(path: str, name: str, scaled: np.ndarray) -> np.ndarray:
-    if not np.isfinite(scaled).all():
-        raise ValueError(f"{path}: {name!r} has values so far from the others that float32 cannot hold both.")
-    return scaled
+def _refuse_far(path: str, spans: Mapping[str, tuple[np.ndarray, np.ndarray]], scaling: Scaling) -> None:
+    """Looks at the smallest and the largest number of each array as the net would read them, loaded or streamed."""
+    for name, span in spans.items():
+        if not np.isfinite(_scales(scaling)[name[0]](np.stack(span))).all():
+            raise ValueError(f"{path}: {name!r} has values so far from the others that float32 cannot hold both.")
+
+
+def _scales(scaling: Scaling) -> dict[str, Callable[[np.ndarray], Any]]:
+    return {"a": scaling.functions, "y": scaling.points, "u": scaling.values}
 
 
 @functools.lru_cache
@@ -258,11 +279,11 @@ def _handle(path: str) -> Any:
 
 def _read(path: str, names: tuple[str, ...], scaling: Scaling, i: Any, j: Any) -> dict[str, np.ndarray]:
     """The rows `i` of a file, and of its points the columns `j`, as the net reads them."""
-    arrays, scales = _handle(path), {"a": scaling.functions, "y": scaling.points, "u": scaling.values}
+    arrays, scales = _handle(path), _scales(scaling)
     rows, back = np.unique(np.asarray(i), return_inverse=True)  # HDF5 reads rows in order, each of them once
 
     def read(name: str) -> np.ndarray:
         found = np.asarray(arrays[name][rows])
-        return _finite(path, name, scales[name](found if name == "a" else found[:, np.asarray(j)]))[back]
+        return scales[name](found if name == "a" else found[:, np.asarray(j)])[back]
 
     return {name: read(name) for name in names}
