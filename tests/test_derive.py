@@ -12,7 +12,6 @@ import rwf
 from helpers import ENCODINGS, NETS, NODES, distance, make_net, points, precision, trained
 from rwf import encode, nets
 from rwf.derive import Bundle, Jet, Wanted, by_jvp, concat, elementwise, forward, known, seed
-from rwf.derive.spread import summed_by_products
 
 ALL = Wanted(first=(0, 1), second=((0, 0), (0, 1), (1, 1)), laplacian=(0, 1))
 
@@ -244,35 +243,3 @@ def test_numpy_leaves_products_to_the_jet():
     jet = seed(points(), Wanted(first=(0,)))
     assert isinstance(np.float32(2) * jet, Jet)
     assert isinstance(np.ones(2, np.float32) + jet, Jet)
-
-
-@pytest.mark.parametrize("shape", [(130, 3), (2_048, 3), (4, 512, 3)])
-def test_the_gradient_of_a_bias_may_be_summed_by_products(shape):
-    with precision(jnp.float64):
-        rng = np.random.default_rng(0)
-        bias, x = jnp.asarray(rng.normal(size=3)), jnp.asarray(rng.normal(size=shape))
-
-        members = jnp.stack([bias, 2 * bias])
-
-        def derivatives(bring):
-            def loss(bias):
-                return jnp.sum(jnp.tanh(x + bring(bias)) ** 3)
-
-            gradient = jax.grad(loss)
-            slope = jax.jvp(loss, (bias,), (members[1],))[1]
-            return [loss(bias), gradient(bias), slope, jax.hessian(loss)(bias), jax.vmap(gradient)(members)]
-
-        ours, theirs = derivatives(lambda bias: summed_by_products(bias, shape)), derivatives(lambda bias: bias)
-        assert distance(ours, theirs) < 1e-12
-
-
-def test_a_bias_is_summed_by_products_on_a_gpu_alone(monkeypatch):
-    def primitives(bias, points):
-        jet = seed(jnp.zeros((points, 2)), Wanted(first=(0,)))
-        return str(jax.make_jaxpr(jax.grad(lambda b: jnp.sum((jet + b).value ** 2)))(bias))
-
-    assert "dot_general" not in primitives(jnp.ones(2), 256)
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert "dot_general" in primitives(jnp.ones(2), 256)
-    assert "dot_general" not in primitives(jnp.ones(2), 16)  # too few points
-    assert "dot_general" not in primitives(jnp.ones(()), 256)  # one number for all

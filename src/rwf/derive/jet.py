@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from rwf.derive.spread import spread
 from rwf.derive.tall import tall_product
 from rwf.derive.wanted import Wanted
 
@@ -105,7 +104,7 @@ class Jet(_Rows):
         if isinstance(other, Bundle):
             return NotImplemented
         if not isinstance(other, Jet):
-            return self._with_value(self.value + spread(other, self.value.shape))
+            return self._with_value(self.value + other)
         self._check(other)
         return Jet(
             self.value + other.value,

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from rwf.derive import Field
+from rwf.derive import Field, affine
 from rwf.parametrize.layer import Layer
 
 
@@ -20,7 +20,7 @@ class Dense(eqx.Module):
     rwf_layer: ClassVar[Layer] = Layer("weight", "bias", (-1,))
 
     def __call__(self, x: Field) -> Field:
-        return x @ self.weight + self.bias
+        return affine(x, self.weight, self.bias)
 
 
 def glorot(inputs: int, outputs: int, *, key: PRNGKeyArray, dtype: Any = jnp.float32) -> Dense:
