@@ -114,13 +114,12 @@ def test_solutions_and_errors_are_drawn_from_run_folders(runs):
     from rwf.report.figures.style import style
 
     with style():
-        drawing = solutions(runs)
-    assert drawing is not None
+        (drawing,) = solutions(runs)
     maps = drawing.figure.axes
     assert [axes.get_title() for axes in maps[:3]] == ["exact", "Plain", "RWF"]
     assert [axes.get_title()[:14] for axes in maps[4:6]] == ["error, at most"] * 2
     assert maps[0].get_images()[0].get_array().shape == (8, 10)
-    assert solutions([replace(r, parts=tuple(replace(p, run=None) for p in r.parts)) for r in runs]) is None
+    assert solutions([replace(r, parts=tuple(replace(p, run=None) for p in r.parts)) for r in runs]) == []
 
 
 def test_the_curves_of_training_are_drawn_once_with_the_errors_that_are_to_be_reached(runs):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from rwf.recipe.checks import check_types
 from rwf.spec import Spec
 
 
@@ -21,6 +22,7 @@ class Causal(Spec):
     epsilon: float = 0.1
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.chunks < 0 or not 0 <= self.epsilon < math.inf:
             raise ValueError(
                 f"chunks and epsilon must not be negative, and finite; they are {self.chunks} and {self.epsilon}."

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from rwf.errors import choose
-from rwf.recipe.checks import check_each
+from rwf.recipe.checks import check_each, check_types
 from rwf.spec import Spec
 
 SpecType = TypeVar("SpecType", bound=Spec)
@@ -26,6 +26,9 @@ class Curriculum(Spec):
     values: tuple[float, ...] = ()
     steps: int = 0
 
+    def __post_init__(self) -> None:
+        check_types(self)
+
     def check(self, problem: Spec) -> None:
         """Refuses a parameter that the problem does not have, and stages without steps."""
         if not self.values:
@@ -40,8 +43,13 @@ class Curriculum(Spec):
             )
 
     def remarks(self, steps: int) -> list[str]:
-        """A sentence where a training ends before the curriculum does: its error is that of another problem."""
+        """A sentence where there is nothing to go through, or where a training ends before the curriculum does.
+
+        Its error is that of another problem then.
+        """
         stages = len(self.values) * self.steps
+        if not self.values and (self.parameter or self.steps):
+            return [f"the curriculum of {self.parameter or 'no parameter'} has no values, and is not used"]
         if not self.values or stages < steps:
             return []
         return [

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -43,6 +44,8 @@ class Box:
         for name, i in axes.items():
             if not (isinstance(i, (tuple, list)) and len(i) in (2, 3)):
                 raise ValueError(f"The range of {name} is {i!r}; give where it begins and ends: {name}=(0, 1).")
+            if not all(isinstance(end, Real) for end in i[:2]):
+                raise ValueError(f"The range of {name} is {i!r}; expected numbers: {name}=(0, math.pi).")
         ranges = {name: i if isinstance(i, Interval) else Interval(*i) for name, i in axes.items()}
         for name, (low, high, _) in ranges.items():
             if len(name) != 1:
@@ -93,7 +96,7 @@ class Box:
                 )
 
 
-def at(*bare: Any, **held: Number | tuple[Number, ...]) -> Callable[[Function], Function]:
+def at(*bare: Any, **held: Any) -> Callable[[Function], Function]:
     """Marks a method as a condition on a face: what it returns is to be zero there.
 
     `@at(t=0)` holds t; `@at(x=(0, 1))` is two faces, at x = 0 and at x = 1; several `@at` add up. The points of
@@ -102,7 +105,10 @@ def at(*bare: Any, **held: Number | tuple[Number, ...]) -> Callable[[Function], 
     if bare or not held:
         method = f"{bare[0].__qualname__}: " if bare and hasattr(bare[0], "__qualname__") else ""
         raise ValueError(f"{method}at() needs the coordinate that is held, by its name: @at(t=0), @at(x=(0, 1)).")
-    values = [value if isinstance(value, tuple) else (value,) for value in held.values()]
+    values = [tuple(value) if isinstance(value, (tuple, list)) else (value,) for value in held.values()]
+    for name, several in zip(held, values, strict=True):
+        if not all(isinstance(value, Real) for value in several):
+            raise ValueError(f"at() holds {name} = {held[name]!r}; expected a number, or several: @at({name}=(0, 1)).")
     faces = [dict(zip(held, map(float, corner), strict=True)) for corner in itertools.product(*values)]
 
     def mark(function: Function) -> Function:

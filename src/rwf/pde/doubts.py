@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from rwf.derive import elementwise
 from rwf.pde.differences import Differences, rms
 from rwf.pde.functions import Part, parts_of, read_terms
 from rwf.pde.problem import Problem
@@ -25,7 +26,74 @@ _STRAIGHT = ("identity", "leaky_relu", "relu")  # activations without a second d
 def doubts(problem: Problem, activation: str | None) -> list[str]:
     """A sentence for each, with the name of the function; `activation` is the net's."""
     parts = parts_of(problem)
-    return [*_no_start(problem, parts), *_no_curvature(problem, parts[0], activation), *_no_solution(problem, parts)]
+    return [
+        *_not_read(problem, parts),
+        *_no_start(problem, parts),
+        *_no_curvature(problem, parts[0], activation),
+        *_cached(_not_finite, problem, tuple(parts)),
+        *_no_solution(problem, parts),
+    ]
+
+
+def _cached(function: Any, problem: Problem, parts: tuple[Part, ...]) -> Any:
+    """A function that remembers what it found, of a problem that can be remembered."""
+    try:
+        return function(problem, parts)
+    except TypeError:  # a setting that has no hash
+        return function.__wrapped__(problem, parts)
+
+
+def _not_read(problem: Problem, parts: list[Part]) -> list[str]:
+    read = {name for part in parts for name in part.reads}
+    return [
+        f"{type(problem).__name__} has the unknown {name}, and no function reads it: nothing says what it is. Use it "
+        "in the residual or in a condition, or take it out of unknowns"
+        for name in problem.unknowns
+        if name not in read
+    ]
+
+
+@functools.lru_cache(maxsize=8)
+def _not_finite(problem: Problem, parts: tuple[Part, ...]) -> list[str]:
+    """The functions that are not finite for an untrained net; what cannot be computed is refused elsewhere."""
+    try:
+        shares = _shares_not_finite(problem, parts)
+    except Exception:  # an ansatz that cannot be computed
+        return []
+    methods = {term: part.name for part in parts for term in part.terms}
+    return [
+        f"{_named(problem, methods[term], term)} is not finite at {100 * share:.0f} % of the points for a net that is "
+        "not trained yet, and no training can mend that: look for a division by zero, and for a root or a logarithm of "
+        "what may be negative"
+        for term, share in shares.items()
+        if share > 0
+    ]
+
+
+def _shares_not_finite(problem: Problem, parts: tuple[Part, ...]) -> dict[str, float]:
+    """By the names of terms: at which share of points each is not finite for a smooth function of both signs."""
+    generator, widths = np.random.default_rng(0), problem.domain.face_bounds({})[1]
+    axes = len(widths)
+    inner = jnp.asarray(2 * np.pi * generator.normal(size=(axes, 16)) / widths[:, None], jnp.float32)
+    outer = jnp.asarray(0.25 * generator.normal(size=(16, len(problem.unknowns))), jnp.float32)
+
+    def values(part: Part, points: Any) -> dict[str, Any]:
+        jet = problem.ansatz(lambda x: elementwise(jnp.sin, x @ inner) @ outer, part.seed(problem, points))
+        return part.values(problem, jet, points)
+
+    found: dict[str, float] = {}
+    for part in parts:
+        bounds = [problem.domain.face_bounds(dict(face)) for face in part.faces or ((),)]
+        draws = generator.uniform(size=(len(bounds), 64, axes))
+        points = np.concatenate([low + width * draw for (low, width), draw in zip(bounds, draws, strict=True)])
+        terms = jax.jit(functools.partial(values, part))(jnp.asarray(points, jnp.float32))
+        found |= {name: float(np.mean(~np.isfinite(value))) for name, value in terms.items()}
+    return found
+
+
+def _named(problem: Problem, method: str, term: str) -> str:
+    """A function of a problem, and which of its terms where it has several."""
+    return f"{type(problem).__name__}.{method}{f' ({term})' if term != method else ''}"
 
 
 def _no_start(problem: Problem, parts: list[Part]) -> list[str]:
@@ -49,14 +117,11 @@ def _no_curvature(problem: Problem, residual: Part, activation: str | None) -> l
 
 def _no_solution(problem: Problem, parts: list[Part]) -> list[str]:
     """The functions that the exact solution does not make zero; one that cannot be judged is not named."""
-    try:
-        shares = _shares(problem, tuple(parts))
-    except TypeError:  # a setting that has no hash
-        shares = _shares.__wrapped__(problem, tuple(parts))
+    shares = _cached(_shares, problem, tuple(parts))
     owner, methods = type(problem).__name__, {term: part.name for part in parts for term in part.terms}
     return [
-        f"{owner}.{methods[term]}{f' ({term})' if term != methods[term] else ''} and {owner}.exact do not fit: with "
-        f"the exact solution put in, {100 * share:.0f} % of its largest term is left. Look for a sign or a factor in "
+        f"{_named(problem, methods[term], term)} and {owner}.exact do not fit: with the exact solution put in, "
+        f"{100 * share:.0f} % of its largest term is left. Look for a sign or a factor in "
         "one of the two"
         for term, share in shares.items()
     ]

@@ -7,12 +7,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from rwf.derive import Jet, Wanted, seed
 from rwf.errors import nearest
+from rwf.pde.checks import check_problem
 from rwf.pde.domain import Face
-from rwf.pde.problem import Problem, check_domain
+from rwf.pde.problem import Problem
 from rwf.pde.unknown import Read, Reader, Recorder, Unknown
 
 _PROBES = 7  # points that a function is tried with: a number that no other size is likely to be
@@ -27,6 +29,7 @@ class Part:
     wanted: Wanted
     terms: tuple[str, ...]
     directed: bool  # whether it asks for derivatives along directions of its own
+    reads: tuple[str, ...]  # which unknowns
 
     def seed(self, problem: Problem, points: Float[Array, "points axes"]) -> Jet:
         """The points with the derivatives that the function asks for."""
@@ -47,14 +50,32 @@ class Part:
 def parts_of(problem: Problem) -> list[Part]:
     """The residual and the conditions of a problem, each tried once on shapes alone."""
     kind = type(problem)
-    check_domain(problem)
+    check_problem(problem)
     if not callable(getattr(kind, "residual", None)):
         raise ValueError(
             f"{kind.__name__} has no residual. Write, for example: def residual(self, u): return u.t - u.xx"
         )
     names = {n: None for base in reversed(kind.__mro__) for n in vars(base)}
     conditions = [name for name in names if hasattr(getattr(kind, name), "faces")]
-    return [_part(problem, "residual", []), *(_part(problem, n, getattr(kind, n).faces) for n in conditions)]
+    for name in ("residual", "exact", "ansatz"):
+        if name in conditions:
+            raise ValueError(
+                f"{kind.__name__}.{name} is marked with @at, and is no condition: it is for the whole domain. Take @at "
+                "away, or give the condition another name."
+            )
+    parts = [_part(problem, "residual", []), *(_part(problem, n, getattr(kind, n).faces) for n in conditions)]
+    _check_terms(kind.__name__, parts)
+    return parts
+
+
+def _check_terms(owner: str, parts: list[Part]) -> None:
+    """Refuses two terms of one name: one of them would be left out of the loss."""
+    made: dict[str, str] = {}
+    for part in parts:
+        for term in part.terms:
+            other = made.setdefault(term, part.name)
+            if other != part.name:
+                raise ValueError(f"{owner}.{other} and {owner}.{part.name} both make the term {term}; rename one.")
 
 
 def _part(problem: Problem, name: str, faces: list[Face]) -> Part:
@@ -62,10 +83,15 @@ def _part(problem: Problem, name: str, faces: list[Face]) -> Part:
         problem.domain.check_face(face, f"{type(problem).__name__}.{name}")
     names = problem.domain.names
     asked: list[Wanted] = []
+    unknowns: dict[str, None] = {}
 
     def probe(answer: Array, points: Array) -> tuple[list[Array], dict[str, Array]]:
         recorder = Recorder(answer, names)
-        terms = read_terms(problem, name, dict.fromkeys(problem.unknowns, recorder.read), points)
+
+        def reading(unknown: str) -> Read:
+            return lambda what: (unknowns.setdefault(unknown), recorder.read(what))[1]
+
+        terms = read_terms(problem, name, {unknown: reading(unknown) for unknown in problem.unknowns}, points)
         asked.append(recorder.wanted)
         return recorder.directions, terms
 
@@ -84,7 +110,7 @@ def _part(problem: Problem, name: str, faces: list[Face]) -> Part:
             f"{problem.unknowns[0]}.{names[0]}."
         )
     held = tuple(tuple(face.items()) for face in faces)
-    return Part(name, held, asked[0], tuple(terms), directed=bool(directions))
+    return Part(name, held, asked[0], tuple(terms), bool(directions), tuple(unknowns))
 
 
 def _depends(program: Any, given: Any) -> list[bool]:
@@ -107,24 +133,34 @@ def read_terms(
     try:
         found = function(problem, **arguments)
     except Exception as error:
-        raise cannot(owner, error, _cure(error, count)) from error
+        raise cannot(owner, error, of_curriculum(problem, error) or _cure(error, count)) from error
     terms = {f"{name}_{key}": value for key, value in found.items()} if isinstance(found, Mapping) else {name: found}
-    checked = {}
-    for term, value in terms.items():
-        value = value.value if isinstance(value, Unknown) else value
-        shape = getattr(value, "shape", None)
-        if shape != (count,):
-            raise ValueError(
-                f"{owner} returned {f'the shape {shape}' if shape is not None else repr(value)} for {count} points; "
-                "expected what is to be zero, a number for each point (or a dictionary of such)."
-            )
-        if not jnp.issubdtype(value.dtype, jnp.floating):
-            raise ValueError(
-                f"{owner} returned values of type {value.dtype}; expected what is to be zero, as real numbers: "
-                "left side minus right side, and not whether they are equal."
-            )
-        checked[term] = value
-    return checked
+    return {
+        term: _checked(value, owner if term == name else f"{owner} ({term})", count) for term, value in terms.items()
+    }
+
+
+def _checked(value: Any, owner: str, count: int) -> Float[Array, " points"]:
+    """What a function returned, if it is a real number for each point."""
+    value = value.value if isinstance(value, Unknown) else value
+    shape = getattr(value, "shape", None)
+    if shape != (count,):
+        raise ValueError(
+            f"{owner} returned {f'the shape {shape}' if shape is not None else repr(value)} for {count} points; "
+            "expected what is to be zero, a number for each point (or a dictionary of such)."
+            f"{' Is the return missing?' if value is None else ''}"
+        )
+    if jnp.issubdtype(value.dtype, jnp.complexfloating):
+        raise ValueError(
+            f"{owner} returned complex numbers; expected what is to be zero, as real ones. Take the real and the "
+            "imaginary part as two unknowns, and return a term for each."
+        )
+    if not jnp.issubdtype(value.dtype, jnp.floating):
+        raise ValueError(
+            f"{owner} returned values of type {value.dtype}; expected what is to be zero, as real numbers: "
+            "left side minus right side, and not whether they are equal."
+        )
+    return value
 
 
 def cannot(owner: str, error: Exception, cure: str = "") -> ValueError:
@@ -133,6 +169,17 @@ def cannot(owner: str, error: Exception, cure: str = "") -> ValueError:
     if not isinstance(error, (ValueError, TypeError)):
         said = f"{type(error).__name__}: {said}"
     return ValueError(f"{owner} cannot be computed: {said}. {cure}".rstrip())
+
+
+def of_curriculum(problem: Problem, error: Exception) -> str:
+    """What to write instead, for what goes wrong because a curriculum's parameter is not one number."""
+    name = problem.curriculum.parameter
+    if not (isinstance(error, TypeError) and isinstance(getattr(problem, name, None), Tracer)):
+        return ""
+    return (
+        f"{name} goes through the values of a curriculum, and is no number of Python's here: write "
+        f"jnp.exp(self.{name}) for math.exp(self.{name}), jnp.where(self.{name} > 0, a, b) for an if, and no range."
+    )
 
 
 def _cure(error: Exception, count: int) -> str:
@@ -153,13 +200,26 @@ def _cure(error: Exception, count: int) -> str:
     )
 
 
-def chosen(function: Callable[..., Any], given: Mapping[str, Any], owner: str) -> dict[str, Any]:
-    """Those of the given things that a function names as its arguments; what has a default need not be given."""
-    parameters = list(inspect.signature(function).parameters.values())[1:]
-    for name in (p.name for p in parameters if p.default is p.empty):
+def chosen(
+    function: Callable[..., Any],
+    given: Mapping[str, Any],
+    owner: str,
+    others: str = "neither an unknown nor a coordinate",
+) -> dict[str, Any]:
+    """Those of the given things that a function names as its arguments; what has a default need not be given.
+
+    **Arguments:** `others`: what all other names are, for the error about one.
+    """
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters or parameters[0].name in given:
+        has = f"{parameters[0].name} first" if parameters else "no arguments"
+        raise ValueError(
+            f"{owner} takes {has}; expected self before all others, and no @staticmethod: "
+            f"def {owner.rpartition('.')[2]}(self, {', '.join(given)})."
+        )
+    for name in (p.name for p in parameters[1:] if p.default is p.empty):
         if name not in given:
             raise ValueError(
-                f"{owner} takes {name!r}, which is neither an unknown nor a coordinate.{nearest(name, given)} "
-                f"There are: {', '.join(given)}."
+                f"{owner} takes {name!r}, which is {others}.{nearest(name, given)} There are: {', '.join(given)}."
             )
-    return {p.name: given[p.name] for p in parameters if p.name in given}
+    return {p.name: given[p.name] for p in parameters[1:] if p.name in given}

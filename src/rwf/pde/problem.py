@@ -1,21 +1,22 @@
 """A problem as one states it: a domain, a residual, conditions, and an exact solution where there is one."""
 
-import ast
 import re
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rwf.pde.causal import Causal
+from rwf.pde.checks import check_periods, check_problem, check_settings
 from rwf.pde.curriculum import Curriculum
 from rwf.pde.domain import Box
+from rwf.pde.source import source_of
 from rwf.pde.weights import LossWeights
 from rwf.recipe import MLP, Adam, Identity, NetSpec, Periodic, Recipe, TaskSpec
-from rwf.spec import digest
+from rwf.recipe.checks import check_types
 
 if TYPE_CHECKING:
     from rwf.pde.task import PDETask
+
+_TEST_POINTS = 2**16  # together, of three coordinates and more: 40 each, of four 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,15 +35,17 @@ class Problem(TaskSpec):
     points: int = 1_024  # of the residual, drawn anew in every step
     condition_points: int = 128  # of each condition
     sampling: Literal["random", "lattice"] = "random"  # each point alone, or evenly: a lattice, shifted in every step
-    grid: tuple[int, ...] = ()  # of the test points, a number for each coordinate; 100 each if empty
+    grid: tuple[int, ...] = ()  # of the test points, a number for each coordinate; at most 100 each if empty
     weights: LossWeights = field(default_factory=LossWeights)
     causal: Causal = field(default_factory=Causal)
     curriculum: Curriculum = field(default_factory=Curriculum)
     source: str = ""  # a hash of a person's own file: a changed equation is another experiment
 
     def __post_init__(self) -> None:
+        check_types(self)
+        check_settings(self)
         if not self.source:
-            object.__setattr__(self, "source", _source(type(self).__module__))
+            object.__setattr__(self, "source", source_of(type(self).__module__))
 
     def ansatz(self, net: Any, points: Any) -> Any:
         """The unknowns at some points, as a net gives them; override it to build conditions into the solution.
@@ -70,12 +73,13 @@ class Problem(TaskSpec):
     @property
     def is_as_it_was(self) -> bool:
         """Whether the file of the problem is still what it was when this was made, or read from a run folder."""
-        return self.source == _source(type(self).__module__)
+        return self.source == source_of(type(self).__module__)
 
     @property
     def counts(self) -> tuple[int, ...]:
         """The number of test points along each coordinate."""
-        return self.grid or (100,) * len(self.domain.names)
+        axes = len(self.domain.names)
+        return self.grid or (min(100, round(_TEST_POINTS ** (1 / axes))),) * axes
 
 
 def recipe(problem: Problem, **settings: Any) -> Recipe:
@@ -84,12 +88,8 @@ def recipe(problem: Problem, **settings: Any) -> Recipe:
     The encoding is exactly periodic in the coordinates that are.
     """
     if not isinstance(problem, Problem):
-        name = problem.__name__ if isinstance(problem, type) else "MyProblem"
-        given = f"the class {name}" if isinstance(problem, type) else repr(problem)
-        raise TypeError(
-            f"recipe takes a problem, and was given {given}. Write recipe({name}(), ...), with parentheses."
-        )
-    check_domain(problem)
+        raise TypeError(f"recipe takes a problem, and was given {_instead_of_a_problem(problem)}")
+    check_problem(problem)
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", type(problem).__name__).lower()
     periods = problem.domain.periods
     defaults = {
@@ -102,33 +102,15 @@ def recipe(problem: Problem, **settings: Any) -> Recipe:
         "steps": 20_000,
         "log_every": 100,
     }
-    return Recipe(task=problem, **(defaults | settings))
+    made = Recipe(task=problem, **(defaults | settings))
+    if "encoding" in settings and type(problem).ansatz is Problem.ansatz:  # another may join the ends
+        check_periods(problem, made.encoding)
+    return made
 
 
-def check_domain(problem: Problem) -> None:
-    """Refuses a problem without a domain."""
-    name, domain = type(problem).__name__, getattr(problem, "domain", None)
-    if not isinstance(domain, Box):
-        has = "no domain" if domain is None else f"the domain {domain!r}, which is no Box"
-        raise ValueError(f"{name} has {has}. Write, for example: domain = Box(x=(0, 1), t=(0, 1)).")
-
-
-def _source(module: str) -> str:
-    """A hash of the code of a person's file, without its recipes, docstrings and comments; none for our own files."""
-    path = getattr(sys.modules.get(module), "__file__", None)
-    if module.partition(".")[0] == "rwf" or not path or not Path(path).exists():
-        return ""
-    tree = ast.parse(Path(path).read_text())
-    tree.body = [node for node in tree.body if not _names_recipes(node)]
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [  # type: ignore[attr-defined]
-                line for line in body if not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
-            ] or [ast.Pass()]
-    return digest(ast.unparse(tree))
-
-
-def _names_recipes(node: ast.stmt) -> bool:
-    names = [target.id for target in getattr(node, "targets", []) if isinstance(target, ast.Name)]
-    return any(name in ("RECIPES", "QUICK", "STUDIES") for name in names)
+def _instead_of_a_problem(given: Any) -> str:
+    """What recipe was given, and what to write."""
+    if not isinstance(given, type):
+        kind = type(given).__name__
+        return f"{given!r}. Write @dataclass(frozen=True) and class {kind}(Problem): above its functions."
+    return f"the class {given.__name__}. Write recipe({given.__name__}(), ...), with parentheses."

@@ -1,6 +1,8 @@
 """The task of a problem: points, the losses of its residual and conditions, and the error against its solution."""
 
 import functools
+import inspect
+import math
 from typing import Any, final
 
 import equinox as eqx
@@ -11,11 +13,17 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from rwf.derive import Bundle
 from rwf.optimize import Squares
-from rwf.pde.functions import Part, cannot, chosen, parts_of
+from rwf.pde.functions import Part, cannot, chosen, of_curriculum, parts_of
 from rwf.pde.problem import Problem
 from rwf.pde.sampling import Sampler, sampler
 from rwf.pde.weights import LossWeights
 from rwf.tasks.base import Task
+
+_MOST_TEST_POINTS = 10**7
+_CARRIED = (
+    "Its points carry derivatives: write it with @ + - *, points[..., 0:1] and rwf.derive's elementwise(jnp.sin, x) "
+    "and concat([x, y])."
+)
 
 
 @final
@@ -122,11 +130,18 @@ def pde_task(problem: Problem) -> PDETask:
     problem.weights.check(term for part in parts for term in part.terms)
     problem.curriculum.check(problem)
     _check_ansatz(problem, parts[0])
+    if problem.curriculum.values:
+        jax.eval_shape(functools.partial(_check_at_step, problem), jnp.zeros((), jnp.int32))
     domain, counts = problem.domain, problem.counts
     if len(counts) != len(domain.names) or min(counts) < 1:
         raise ValueError(
             f"{type(problem).__name__}: task.grid is {counts}; give a number of test points, 1 or more, for each of "
             f"the {len(domain.names)} coordinates {', '.join(domain.names)}."
+        )
+    if math.prod(counts) > _MOST_TEST_POINTS:
+        raise ValueError(
+            f"{type(problem).__name__}: task.grid is {counts}, {math.prod(counts):,} test points, more than memory is "
+            f"likely to hold. Use --task.grid with fewer, {_MOST_TEST_POINTS:,} or less together."
         )
     grid = dict(zip(domain.names, domain.grid(counts), strict=True))
     test = jnp.asarray(np.stack([axis.ravel() for axis in grid.values()], axis=-1), jnp.float32)
@@ -134,9 +149,18 @@ def pde_task(problem: Problem) -> PDETask:
     return PDETask(problem, sampler(problem, parts), test, target, compared)
 
 
+def _check_at_step(problem: Problem, step: Array) -> None:
+    """Refuses functions that cannot be computed while a curriculum changes its parameter."""
+    changed = problem.curriculum.at(problem, step)
+    _check_ansatz(changed, parts_of(changed)[0])
+
+
 def _check_ansatz(problem: Problem, part: Part) -> None:
     """Refuses an ansatz that cannot be computed with derivatives, or that returns something else than the unknowns."""
     owner, outputs = f"{type(problem).__name__}.ansatz", len(problem.unknowns)
+    arguments = list(inspect.signature(type(problem).ansatz).parameters)
+    if len(arguments) != 3:
+        raise ValueError(f"{owner} takes {', '.join(arguments)}; expected def ansatz(self, net, points).")
     point = jnp.asarray([[(i.low + i.high) / 2 for i in problem.domain.intervals]], jnp.float32)
 
     def net(x: Any) -> Any:
@@ -145,17 +169,14 @@ def _check_ansatz(problem: Problem, part: Part) -> None:
     for points in (point, Bundle((part.seed(problem, point),))):
         try:
             found = jax.eval_shape(lambda points=points: problem.ansatz(net, points))
-        except TypeError as error:
-            raise ValueError(
-                f"{owner} failed where its points are a {type(points).__name__}: {error}. They carry derivatives: "
-                "write it with @ + - *, points[..., 0:1] and rwf.derive's elementwise(jnp.sin, x) and concat([x, y])."
-            ) from error
         except Exception as error:
-            raise cannot(owner, error) from error
+            cure = "" if not isinstance(error, TypeError) else of_curriculum(problem, error) or _CARRIED
+            raise cannot(owner, error, cure) from error
         if isinstance(found, Bundle) != isinstance(points, Bundle) or getattr(found, "shape", ()) != (1, outputs):
             raise ValueError(
                 f"{owner} returned {_named(found)} for one point; it must return the {outputs} unknowns there "
                 f"({', '.join(problem.unknowns)}), like net(points)."
+                f"{' Is the return missing?' if found is None else ''}"
             )
 
 
@@ -183,12 +204,14 @@ def exact_on(problem: Problem, grid: dict[str, Float[np.ndarray, "..."]]) -> dic
     if function is None:
         return {}
     owner, counts = f"{type(problem).__name__}.exact", next(iter(grid.values())).shape
-    arguments = chosen(function, grid, owner)
+    arguments = chosen(function, grid, owner, "no coordinate: exact is given coordinates alone")
     try:
         found = function(problem, **arguments)
     except Exception as error:
         cure = "Its arguments are NumPy arrays: write np.sin(x) for math.sin(x)."
         raise cannot(owner, error, cure if isinstance(error, TypeError) else "") from error
+    if found is None:
+        raise ValueError(f"{owner} returned None; expected a number at each point of the grid. Is the return missing?")
     found, checked = found if isinstance(found, dict) else {problem.unknowns[0]: found}, {}
     for name, values in found.items():
         if name not in problem.unknowns:

@@ -24,6 +24,8 @@ class Unknown:
     Arithmetic acts on the value: `u**3 - u`; functions are given it: `jnp.sin(u.value)`.
     """
 
+    __array_ufunc__ = None  # NumPy leaves `array * u` to us
+
     def __init__(self, name: str, coordinates: tuple[str, ...], read: Read) -> None:
         self._name, self._coordinates, self._read = name, coordinates, read
 
@@ -35,18 +37,23 @@ class Unknown:
     @property
     def laplacian(self) -> Values:
         """The sum of its second derivatives by every coordinate but t."""
+        if not spatial(self._coordinates):
+            raise ValueError(  # an AttributeError would be taken for a property that there is not
+                f"{self._name}.laplacian is over all coordinates but t, and there is no other. Write {self._name}.tt."
+            )
         return self._read("laplacian")
 
-    def along(self, **direction: Any) -> Values:
+    def along(self, *bare: Any, **direction: Any) -> Values:
         """The derivative along a direction: `u.along(t=1, x=c)` is u.t + c u.x, for the price of one derivative.
 
         The components are numbers, or arrays made of the coordinates: the net has not been evaluated yet.
         """
         unknown = [name for name in direction if name not in self._coordinates]
-        if unknown or not direction:
+        if bare or unknown or not direction:
+            has = f"the component {unknown[0]!r}" if unknown else f"{'nameless' if bare else 'no'} components"
             raise ValueError(
-                f"{self._name}.along has {f'the component {unknown[0]!r}' if unknown else 'no components'}; give it "
-                f"some by the coordinates {', '.join(self._coordinates)}: {self._name}.along({self._coordinates[0]}=1)."
+                f"{self._name}.along has {has}; give it some by the coordinates {', '.join(self._coordinates)}: "
+                f"{self._name}.along({', '.join(f'{name}=1' for name in self._coordinates)})."
             )
         return self._read({name: v.value if isinstance(v, Unknown) else v for name, v in direction.items()})
 
@@ -57,12 +64,31 @@ class Unknown:
         if len(name) > 2 or any(letter not in known for letter in name):
             raise UnknownDerivativeError(
                 f"{self._name}.{name} is no derivative up to the second by the coordinates {', '.join(known)}. "
-                f"Write {self._name}.{known[0]}, {self._name}.{known[0]}{known[-1]} or {self._name}.laplacian."
+                f"{self._instead(name)}."
             )
         return self._read(tuple(known.index(letter) for letter in name))
 
+    def _instead(self, name: str) -> str:
+        """What to write for a derivative that there is not."""
+        own, known = self._name, self._coordinates
+        bare = name.replace("d", "").replace("_", "")  # dx, dx_dt, _xx
+        if not bare or any(letter not in known for letter in bare):
+            return f"Write {own}.{known[0]}, {own}.{known[0]}{known[-1]} or {own}.laplacian"
+        if len(bare) < 3:
+            return f"Write {own}.{bare}"
+        return (
+            f"For a higher one take another unknown, w say: let {own}.{bare[:2]} - w be zero too, a term of its own, "
+            f"and write w.{bare[2:]} in the place of {own}.{bare}"
+        )
+
     def __neg__(self) -> Values:
         return -self.value
+
+    def __pos__(self) -> Values:
+        return self.value
+
+    def __abs__(self) -> Values:
+        return abs(self.value)
 
     def __add__(self, other: Any) -> Values:
         return self.value + other
@@ -90,6 +116,9 @@ class Unknown:
 
     def __rtruediv__(self, other: Any) -> Values:
         return other / self.value
+
+    def __rpow__(self, other: Any) -> Values:
+        return other**self.value
 
 
 def spatial(coordinates: tuple[str, ...]) -> tuple[int, ...]:

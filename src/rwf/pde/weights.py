@@ -10,22 +10,26 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from rwf.errors import choose
+from rwf.recipe.checks import check_types
 from rwf.spec import Spec
 
 
 @dataclass(frozen=True)
 class LossWeights(Spec):
-    """A factor for each term by its name, 1 for those that are not named: `LossWeights((("start", 100.0),))`.
+    """A factor for each term by its name, 1 for those that are not named: `LossWeights({"start": 100.0})`.
 
     With `balance_every` the terms are balanced too, beyond the paper (Wang, Teng and Perdikaris, 2021): every so many
     steps each gets the factor that makes the norm of its gradient the mean of all, and then counts by its fixed one.
     """
 
-    fixed: tuple[tuple[str, float], ...] = ()
+    fixed: tuple[tuple[str, float], ...] = ()  # pairs; a dictionary is kept as these
     balance_every: int = 0  # steps between two balancings; 0 for none
     memory: float = 0.9  # the share of the factors before that stays in a balancing, but in the first
 
     def __post_init__(self) -> None:
+        if isinstance(self.fixed, Mapping):
+            object.__setattr__(self, "fixed", tuple(self.fixed.items()))
+        check_types(self)
         if self.balance_every < 0 or not 0 <= self.memory < 1:
             raise ValueError(
                 f"balance_every must not be negative, and memory lie in [0, 1); "

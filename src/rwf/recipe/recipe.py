@@ -10,7 +10,7 @@ from tyro.conf import Suppress, arg
 
 from rwf.errors import choose, choose_setting
 from rwf.precision import PRECISIONS
-from rwf.recipe.checks import check
+from rwf.recipe.checks import check, check_types
 from rwf.recipe.encoding import EncodingSpec, Identity
 from rwf.recipe.net import NetSpec
 from rwf.recipe.optimizer import Adam, OptimizerSpec, exchanged
@@ -90,6 +90,7 @@ class Recipe(Spec):
         return replace(self, name=f"{self.case}/{variant}", variant=variant, **changes)
 
     def __post_init__(self) -> None:
+        check_types(self)
         choose(self.precision, PRECISIONS, "precision")
         check("1 or more", **{name: getattr(self, name) for name in ("steps", "log_every", "seeds", "together")})
         check("0 or more", first_seed=self.first_seed)

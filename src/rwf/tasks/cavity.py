@@ -284,7 +284,9 @@ RECIPES = {recipe.name: recipe for recipe in (_MLP, _MODIFIED, *_BEYOND, _OURS, 
 # A slower flow and a smaller net: a minute on two cores shows where the error goes, not where it ends.
 _SHORT = {
     "task.reynolds": 100.0,
+    "task.curriculum.parameter": "",
     "task.curriculum.values": (),
+    "task.curriculum.steps": 0,
     "task.points": 256,
     "task.condition_points": 64,
     "task.grid": (32, 32),

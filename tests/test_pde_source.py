@@ -1,0 +1,102 @@
+"""What an edited problem is told by: the code of its file, and of the neighbours that it imports."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from problems import Heat
+from rwf.pde import recipe
+from rwf.pde.source import source_of
+
+_FILE = """from dataclasses import dataclass
+from rwf.pde import Box, Problem, at, recipe
+IMPORT
+
+@dataclass(frozen=True)
+class Decay(Problem):
+    domain = Box(t=(0.0, 1.0))
+
+    def residual(self, u):
+        return u.t - rhs(u)
+
+RECIPES = {"decay": recipe(Decay())}
+"""
+_PHYSICS = "def rhs(u):\n    return -5 * u\n"
+
+
+@pytest.fixture
+def hash_of(tmp_path, monkeypatch):
+    """Hashes a file among others, as if it had just been loaded."""
+
+    def hashed(files):
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        module = type(sys)("rwf_user_decay")
+        module.__file__ = str(tmp_path / "decay.py")
+        monkeypatch.setitem(sys.modules, "rwf_user_decay", module)
+        return source_of("rwf_user_decay")
+
+    return hashed
+
+
+@pytest.mark.parametrize(
+    ("line", "path"),
+    [
+        ("from physics import rhs", "physics.py"),
+        ("import physics", "physics.py"),
+        ("from laws import physics", "laws/physics.py"),
+        ("from laws.physics import rhs", "laws/physics.py"),
+        ("from laws import rhs", "laws/__init__.py"),
+    ],
+)
+def test_an_edit_in_an_imported_neighbour_is_another_source(hash_of, line, path):
+    files = {"decay.py": _FILE.replace("IMPORT", line), "laws/__init__.py": "", path: _PHYSICS}
+    before = hash_of(files)
+    assert hash_of(files | {path: _PHYSICS.replace("5", "6")}) != before
+    assert hash_of(files | {path: f"# a comment\n{_PHYSICS}"}) == before
+
+
+def test_a_neighbour_of_a_neighbour_counts_too(hash_of):
+    files = {
+        "decay.py": _FILE.replace("IMPORT", "from laws import rhs"),
+        "laws/__init__.py": "from .physics import rhs",
+        "laws/physics.py": "from . import rates\nfrom decay import Decay",  # in a circle
+        "laws/rates.py": "RATE = 5",
+    }
+    assert hash_of(files) != hash_of(files | {"laws/rates.py": "RATE = 6"})
+
+
+def test_files_that_are_not_imported_do_not_count(hash_of):
+    text = _FILE.replace("IMPORT", "import json\nimport numpy as np\nfrom rwf import pde")
+    alone = hash_of({"decay.py": text})
+    assert hash_of({"decay.py": text, "physics.py": _PHYSICS, "json.py": "", "rwf/pde.py": ""}) == alone
+
+
+@pytest.mark.parametrize("name", ["RECIPES", "QUICK", "STUDIES"])
+def test_recipes_do_not_count_with_a_type_either(hash_of, name):
+    assert hash_of({"decay.py": f"{name}: dict = {{1: 2}}\nk = 1"}) == hash_of({"decay.py": f"{name} = {{}}\nk = 1"})
+    assert hash_of({"decay.py": "other: dict = {1: 2}"}) != hash_of({"decay.py": "other: dict = {}"})
+
+
+def test_a_result_for_other_neighbours_is_not_taken_for_done(tmp_path):
+    (tmp_path / "decay.py").write_text(_FILE.replace("IMPORT", "from physics import rhs"))
+    program = "import sys; from rwf.registry import find_recipe; print(find_recipe(sys.argv[1]).recipe.task.source)"
+    told = []
+    for rate in "556":
+        (tmp_path / "physics.py").write_text(_PHYSICS.replace("5", rate))
+        command = [sys.executable, "-B", "-c", program, str(tmp_path / "decay.py")]
+        told.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert told[0] == told[1] != told[2]
+
+
+def test_a_problem_that_does_not_note_its_source_is_refused():
+    @dataclass(frozen=True)
+    class Silent(Heat):
+        def __post_init__(self):
+            pass
+
+    with pytest.raises(ValueError, match=r"Silent.__post_init__ .* begin it with super\(\).__post_init__\(\)"):
+        recipe(Silent())
