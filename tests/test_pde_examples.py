@@ -58,7 +58,7 @@ def test_a_later_report_asks_for_the_file_of_a_problem_and_draws_with_it(tmp_pat
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     assert "wave is a task of your own: its pictures need its file." in report()
-    report(str(own), "--figures", str(tmp_path / "figures"))
+    report(f"{own}:wave", "--figures", str(tmp_path / "figures"))
     assert list((tmp_path / "figures").glob("wave-solutions*.png"))
     own.write_text(own.read_text().replace("def exact", "def exactly"))
     told = report(str(own), "--figures", str(tmp_path / "edited"))
@@ -86,26 +86,101 @@ RECIPES = {"pair": recipe(Pair(points=16, grid=(4, 6)), steps=4, log_every=4, se
 """
 
 
-def test_of_a_system_the_unknown_is_drawn_that_is_compared(tmp_path):
+def records_of(own, text, tmp_path, names):
+    """The records of some recipes of a file of this text, each trained by its short settings."""
     from rwf.report import load
+
+    own.write_text(text)
+    for name in names:
+        words = ["--quiet", "--no-report", "--parametrization", "plain", "--out", str(tmp_path / "runs")]
+        assert main(["run", f"{own}:{name}", *words]) == 0
+    return load([tmp_path / "runs"])
+
+
+def test_of_a_system_every_unknown_is_drawn_and_named(tmp_path):
     from rwf.report.figures.solutions import solutions
     from rwf.report.figures.style import style
     from rwf.tree import materialize
 
-    own = tmp_path / "pair.py"
-    own.write_text(_PAIR)
-    words = ["--quiet", "--no-report", "--parametrization", "plain", "--out", str(tmp_path / "runs")]
-    assert main(["run", str(own), *words]) == 0
-    (record,) = load([tmp_path / "runs"])
+    (record,) = records_of(tmp_path / "pair.py", _PAIR, tmp_path, ["pair"])
     with style():
-        drawing = solutions([record])
-    assert drawing is not None
-    exact, found = (axes.get_images()[0].get_array() for axes in drawing.figure.axes[:2])
-    np.testing.assert_allclose(exact, np.tile(np.linspace(0, 5, 6), (4, 1)), rtol=1e-6)
+        drawings = solutions([record])
+    assert [drawing.title for drawing in drawings] == ["Solutions (regular): h", "Solutions (regular): q"]
+    assert [drawing.caption[:14] for drawing in drawings] == ["The unknown h.", "The unknown q."]
+    truth = {"h": np.tile(np.linspace(0, 1, 4)[:, None], (1, 6)), "q": np.tile(np.linspace(0, 5, 6), (4, 1))}
     run = record.parts[0].run
     assert run is not None
-    np.testing.assert_allclose(found, run.task(0).solution(materialize(run.net(0)))[..., 1], rtol=1e-6)
-    assert "q" in [axes.get_ylabel() for axes in drawing.figure.axes]
+    values = run.task(0).solution(materialize(run.net(0)))
+    for i, (name, drawing) in enumerate(zip("hq", drawings, strict=True)):
+        exact, found = (axes.get_images()[0].get_array() for axes in drawing.figure.axes[:2])
+        np.testing.assert_allclose(exact, truth[name], atol=1e-6)
+        np.testing.assert_allclose(found, values[..., i], rtol=1e-5)
+        assert name in [axes.get_ylabel() for axes in drawing.figure.axes]
+
+
+_CUBES = """
+from dataclasses import dataclass
+from rwf.pde import Box, Problem, recipe
+
+@dataclass(frozen=True)
+class Warm(Problem):
+    domain = Box(t=(0.0, 2.0), x=(0.0, 1.0), y=(0.0, 3.0))
+
+    def residual(self, u):
+        return u.t - u.laplacian
+
+    def exact(self, t, x, y):
+        return 100 * t + 10 * x + y
+
+@dataclass(frozen=True)
+class Solid(Problem):
+    domain = Box(x=(0.0, 1.0), y=(0.0, 3.0), z=(0.0, 1.0), w=(0.0, 8.0))
+
+    def residual(self, u):
+        return u.laplacian
+
+    def exact(self, x, y, z, w):
+        return 100 * w + 10 * x + y + 1000 * z
+
+SHORT = dict(steps=2, log_every=2, seeds=1)
+RECIPES = {
+    "warm": recipe(Warm(points=8, grid=(5, 4, 7)), **SHORT),
+    "solid": recipe(Solid(points=8, grid=(4, 7, 3, 9)), **SHORT),
+}
+"""
+
+
+def test_solutions_in_more_than_two_coordinates_are_drawn_at_three_values_of_one(tmp_path):
+    from rwf.report.figures.solutions import solutions
+    from rwf.report.figures.style import style
+
+    records = records_of(tmp_path / "cubes.py", _CUBES, tmp_path, ["warm", "solid"])
+    with style():
+        drawn = {record.case: solutions([record])[0] for record in records}
+    x, y = np.meshgrid(np.linspace(0, 1, 4), np.linspace(0, 3, 7))  # x from left to right
+    for case, rows, beyond, where in (
+        ("warm", {"t = 0": 0, "t = 1": 100, "t = 2": 200}, 0, "Rows: t = 0, 1, 2."),
+        ("solid", {"w = 0": 0, "w = 4": 400, "w = 8": 800}, 500, "Rows: w = 0, 4, 8; everywhere z = 0.5."),
+    ):
+        drawing = drawn[case]
+        assert drawing.caption.endswith(where)
+        panels = drawing.figure.axes[:12]  # three rows of solutions, and three of errors; two columns
+        for row, (label, offset) in enumerate(rows.items()):
+            exact, found, error = panels[2 * row], panels[2 * row + 1], panels[2 * row + 7]
+            assert exact.get_ylabel() == f"{label}\ny"
+            truth, net, off = (axes.get_images()[0].get_array() for axes in (exact, found, error))
+            np.testing.assert_allclose(truth, 10 * x + y + offset + beyond, rtol=1e-5)
+            np.testing.assert_allclose(off, np.abs(net - truth), rtol=1e-5)
+
+
+def test_figures_of_unknowns_whose_names_a_file_cannot_tell_apart_are_all_written():
+    from rwf.report.drawn import _files
+
+    assert _files(["p Solutions: φ", "p Solutions: ψ", "p Solutions 2"]) == [
+        "p-solutions.png",
+        "p-solutions-2.png",
+        "p-solutions-2-2.png",
+    ]
 
 
 _DRAWN = """
@@ -150,17 +225,12 @@ RECIPES = {
 
 
 def test_solutions_of_an_ode_are_lines_and_maps_without_time_are_to_scale(tmp_path):
-    from rwf.report import load
     from rwf.report.figures.solutions import solutions
     from rwf.report.figures.style import style
 
-    own = tmp_path / "drawn.py"
-    own.write_text(_DRAWN)
-    for name in ("swing", "bowl", "shifted"):
-        words = ["--quiet", "--no-report", "--parametrization", "plain", "--out", str(tmp_path / "runs")]
-        assert main(["run", f"{own}:{name}", *words]) == 0
+    records = records_of(tmp_path / "drawn.py", _DRAWN, tmp_path, ["swing", "bowl", "shifted"])
     with style():
-        drawn = {record.case: solutions([record]) for record in load([tmp_path / "runs"])}
+        drawn = {record.case: solutions([record])[0] for record in records}
     first, second = drawn["swing"].figure.axes
     assert [line.get_label() for line in first.get_lines()] == ["Plain"]  # a has no exact solution
     assert [line.get_label() for line in second.get_lines()] == ["Plain", "exact"]
@@ -188,3 +258,28 @@ def test_a_file_may_have_several_recipes_and_neighbours(tmp_path):
     assert sys.path == path
     with pytest.raises(ValueError, match=r"No recipe of two.py is called 'clod'. Did you mean 'cold'"):
         find_recipe(f"{tmp_path / 'two.py'}:clod")
+
+
+_SHAPES = {
+    "RECIPES = [recipe(Pair())]": 'RECIPES is a list, not a dictionary. Write, for example: RECIPES = {"mine": recipe',
+    "RECIPES = recipe(Pair())": "RECIPES is a Recipe, not a dictionary",
+    'RECIPES = {"p": Pair()}': 'RECIPES["p"] is a Pair, not a recipe. Write, for example: RECIPES = {"p": recipe(Pair(',
+    'RECIPES = {"p": Pair}': 'RECIPES["p"] is the class Pair, not a recipe',
+    'RECIPES = {"p": 3}': 'RECIPES["p"] is a int, not a recipe. Write, for example: RECIPES = {"p": recipe(...)}',
+    "RECIPES = {3: recipe(Pair())}": "RECIPES has the name 3, not a text",
+    'QUICK = {"pair": {"task": {"points": 20}}}': 'Write, for example: QUICK = {"pair": {"task.points": 20}}.',
+    'QUICK = {"steps": 20}': "QUICK names 'steps', and the recipes of RECIPES are: pair. Write",
+    "QUICK = [20]": "QUICK is a list, not a dictionary",
+    'QUICK = {"pair": 20}': 'QUICK["pair"] is a int, not a dictionary of settings',
+    'QUICK = {"pair": {1: 20}}': 'QUICK["pair"] has the setting 1, not a text',
+}
+
+
+@pytest.mark.parametrize(("line", "told"), _SHAPES.items())
+def test_recipes_and_quick_of_a_wrong_shape_are_told_with_the_file_and_what_to_write(line, told, tmp_path, capsys):
+    own = tmp_path / "shapes.py"
+    own.write_text(f"{_PAIR}{line}\n")
+    assert main(["show", str(own)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"rwf: {own}: ")
+    assert told in error

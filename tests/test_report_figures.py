@@ -46,6 +46,19 @@ def test_an_axis_of_errors_has_at_least_two_numbers(low, high):
     assert len(labels) >= 2
 
 
+def test_a_figure_is_laid_out_and_drawn_once_and_always_to_the_same_bytes(monkeypatch):
+    from matplotlib.figure import Figure
+
+    drawn, draw = [], Figure.draw
+    monkeypatch.setattr(Figure, "draw", lambda figure, renderer: drawn.append(figure) or draw(figure, renderer))
+    with style():
+        figure = blank(3.0)
+        figure.add_subplot().set(xlabel="x", ylabel="y", title="A figure")
+    first = png(figure)
+    assert len(drawn) == 1
+    assert png(figure) == first
+
+
 def test_what_comes_near_one_is_drawn_by_what_it_lacks(tmp_path):
     run_folder(tmp_path, job("plain"), 0.5)
     (record,) = report.load([tmp_path])

@@ -15,7 +15,7 @@ from typing import Any
 import rwf.tasks
 from rwf.errors import choose, nearest
 from rwf.recipe import Recipe
-from rwf.spec import with_values
+from rwf.spec import Spec, with_values
 from rwf.study import Study
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".ppm", ".pgm")
@@ -46,7 +46,7 @@ def find_recipe(name: str) -> Found:
 
     A file of data is an operator's, `.npz`, `.h5` or `.hdf5`, or a picture.
     """
-    if name.endswith((".npz", ".h5", ".hdf5")):
+    if name.lower().endswith((".npz", ".h5", ".hdf5")):
         from rwf.tasks import own_operator
 
         return Found(own_operator.recipe_for(name), own_operator.SHORTER, Path(name).name)
@@ -54,8 +54,8 @@ def find_recipe(name: str) -> Found:
         from rwf.tasks import own_picture
 
         return Found(own_picture.recipe_for(name), own_picture.SHORTER, Path(name).name)
-    file, suffix, chosen = name.partition(".py:")
-    if suffix or name.endswith(".py"):
+    if is_own_file(name):
+        file, suffix, chosen = name.partition(".py:")
         path = Path(f"{file}.py" if suffix else name)
         own = _recipes_of(_load(path))
         if not own:
@@ -65,6 +65,11 @@ def find_recipe(name: str) -> Found:
     if name not in known:
         raise ValueError(f"No recipe is called {name!r}. {_instead(name, known)} `rwf list` has all.")
     return known[name]
+
+
+def is_own_file(name: str) -> bool:
+    """Whether a word names a person's own file, `file.py`, or a recipe of it, `file.py:name`."""
+    return name.endswith(".py") or ".py:" in name
 
 
 def _instead(name: str, known: Iterable[str]) -> str:
@@ -96,9 +101,59 @@ def _modules() -> Iterator[ModuleType]:
 
 
 def _recipes_of(module: ModuleType) -> dict[str, Found]:
-    quick = getattr(module, "QUICK", {})
+    known, quick = getattr(module, "RECIPES", {}), getattr(module, "QUICK", {})
     source = getattr(module, "__file__", None) or module.__name__
-    return {n: Found(r, quick.get(n, {}), Path(source).name) for n, r in getattr(module, "RECIPES", {}).items()}
+    _check_recipes(known, source)
+    if known:  # or that is what is missing
+        _check_quick(quick, known, source)
+    return {n: Found(r, quick.get(n, {}), Path(source).name) for n, r in known.items()}
+
+
+def _check_recipes(known: Any, source: str) -> None:
+    """Refuses RECIPES that are not recipes by name."""
+    if not isinstance(known, Mapping):
+        raise _shape(source, f"RECIPES is {_what(known)}, not a dictionary", 'RECIPES = {"mine": recipe(...)}')
+    for name, found in known.items():
+        if not isinstance(name, str):
+            raise _shape(source, f"RECIPES has the name {name!r}, not a text", 'RECIPES = {"mine": recipe(...)}')
+        if not isinstance(found, Recipe):
+            kind = found if isinstance(found, type) else type(found)
+            task = f"{kind.__name__}(...)" if issubclass(kind, Spec) else "..."
+            raise _shape(
+                source, f'RECIPES["{name}"] is {_what(found)}, not a recipe', f'RECIPES = {{"{name}": recipe({task})}}'
+            )
+
+
+def _check_quick(quick: Any, known: Mapping[str, Recipe], source: str) -> None:
+    """Refuses a QUICK that is not settings by dotted path, for recipes by name."""
+    example = f'QUICK = {{"{next(iter(known))}": {{"steps": 100, "task.points": 20}}}}'
+    if not isinstance(quick, Mapping):
+        raise _shape(source, f"QUICK is {_what(quick)}, not a dictionary", example)
+    for name, settings in quick.items():
+        if name not in known:
+            has = ", ".join(known)
+            raise _shape(source, f"QUICK names {name!r}, and the recipes of RECIPES are: {has}", example)
+        if not isinstance(settings, Mapping):
+            raise _shape(source, f'QUICK["{name}"] is {_what(settings)}, not a dictionary of settings', example)
+        for path, value in settings.items():
+            if not isinstance(path, str):
+                raise _shape(source, f'QUICK["{name}"] has the setting {path!r}, not a text', example)
+            if isinstance(value, Mapping):
+                inner = ", ".join(f'"{path}.{key}": {own!r}' for key, own in value.items())
+                raise _shape(
+                    source,
+                    f'QUICK["{name}"]["{path}"] is a dictionary; what is within a setting is named by its whole path',
+                    f'QUICK = {{"{name}": {{{inner}}}}}',
+                )
+
+
+def _shape(source: str, came: str, instead: str) -> ValueError:
+    return ValueError(f"{source}: {came}. Write, for example: {instead}.")
+
+
+def _what(value: Any) -> str:
+    """What a person wrote in the place of something else."""
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
 
 
 def _load(path: Path) -> ModuleType:

@@ -109,11 +109,11 @@ def report(words: list[str]) -> int:
         check_file("--markdown", options.markdown)
     if options.figures:
         check_folder("--figures", options.figures)
-    own_files = [path for path in options.runs if path.suffix == ".py"]
     from rwf import report as reports
-    from rwf.registry import find_recipe
+    from rwf.registry import find_recipe, is_own_file
     from rwf.tensors import write_atomically
 
+    own_files = [path for path in options.runs if is_own_file(str(path))]
     for file in own_files:  # so that their tasks are known, and can be drawn
         find_recipe(str(file))
     note = once(say)

@@ -1,7 +1,9 @@
 """Damped least squares: the δ that makes |J δ + r|² + λ |δ|² smallest, for one J and r and any number of λ.
 
 JᵀJ has the square of J's condition: in float32, small dampings, which make good steps, are lost in its rounding.
-So a GPU forms it in float64, and a CPU, where that is slow, factorizes J itself.
+So of a J in float32 it is formed in float64, where nothing of it is lost; on a CPU that is faster than a QR factor of J
+in float32 (1.2 to 10 times, the more the busier the cores), and more exact. Of a J in float64 there is nothing wider
+to form it in: there a CPU factorizes J itself.
 
 Float64 inside a program of float32 lasts only while JAX traces each function once: `vmap` of a loop traces its body
 again, and loses it. So members that are trained by Gauss–Newton are taken one by one (`train.py`).
@@ -17,8 +19,9 @@ from jaxtyping import Array, Float
 
 
 def solver(rows: Float[Array, "residuals parameters"], values: Float[Array, " residuals"]) -> Callable[[Any], Array]:
-    """From λ to δ, by what suits the platform."""
-    return by_qr(rows, values) if jax.default_backend() == "cpu" else by_cholesky(rows, values)
+    """From λ to δ, by what suits the numbers and the platform."""
+    wide = rows.dtype == jnp.float64 and jax.default_backend() == "cpu"
+    return by_qr(rows, values) if wide else by_cholesky(rows, values)
 
 
 def by_cholesky(

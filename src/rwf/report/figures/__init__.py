@@ -11,7 +11,7 @@ from rwf.report.figures.solutions import solutions
 from rwf.report.figures.style import mark, png, style
 from rwf.report.records import Record
 
-_Draws = dict[str, tuple[Callable[[Sequence[Record]], Drawing | None], ...]]
+_Draws = dict[str, tuple[Callable[[Sequence[Record]], Drawing | list[Drawing] | None], ...]]
 
 # A case with figures of its own adds a line.
 _OWN: _Draws = {
@@ -43,9 +43,14 @@ def figures_for(case: str, records: Sequence[Record]) -> list[Drawing]:
         own = [(draw(mine), mine) for draw in _OWN.get(case, _ANYBODYS)]
         if related and related[0].case == case:
             own += [(draw(related), related) for draw in _FAMILY.get(family, ())]
-        own += [(drawing, mine) for drawing in generic.figures(mine)]
-        drawn = [_marked(drawing, shown) for drawing, shown in own if drawing is not None]
+        own += [(generic.figures(mine), mine)]
+        drawn = [_marked(drawing, shown) for found, shown in own for drawing in _each(found)]
         return drawn + [draw() for draw in _THEORY.get(case, ())]
+
+
+def _each(found: Drawing | list[Drawing] | None) -> list[Drawing]:
+    """One figure, several or none, as a list."""
+    return found if isinstance(found, list) else [] if found is None else [found]
 
 
 def _marked(drawing: Drawing, records: Sequence[Record]) -> Drawing:

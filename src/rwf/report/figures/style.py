@@ -1,5 +1,6 @@
 """One style for all figures: the same colour for a parametrization everywhere, and bands over runs."""
 
+import functools
 import io
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -62,9 +63,14 @@ def blank(height: float, width: float = WIDTH) -> "matplotlib.figure.Figure":
 
 
 def png(figure: "matplotlib.figure.Figure") -> bytes:
-    """A figure as PNG; the same figure gives the same bytes."""
+    """A figure as PNG; the same figure gives the same bytes.
+
+    It is laid out and drawn at once: `savefig` would draw it once before, for the layout alone.
+    """
+    agg = need("matplotlib", "Drawing figures", "matplotlib.backends.backend_agg")
     with style(), io.BytesIO() as buffer:
-        figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
+        figure.set_dpi(DPI)
+        agg.FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
         return buffer.getvalue()
 
 
@@ -98,12 +104,17 @@ def _wrapped(labels: Sequence[str]) -> list[str]:
 
 def _columns(labels: Sequence[str], width: float) -> int:
     """How many columns of a legend go into so many inches."""
+    size = _STYLE["legend.fontsize"]
+    longest = max((_length(word, size) for label in labels for word in label.split("\n")), default=0.0)
+    return max(1, min(len(labels), int(72 * width / (longest + 5.2 * size))))  # beside it: the line, and gaps
+
+
+@functools.cache
+def _length(word: str, size: int) -> float:
+    """How long a word is, in points; figures of one report have the same ones in their legends."""
     from matplotlib.textpath import TextPath
 
-    size = _STYLE["legend.fontsize"]
-    words = [word for label in labels for word in label.split("\n")]
-    longest = max((float(TextPath((0, 0), word, size=size).get_extents().width) for word in words), default=0.0)
-    return max(1, min(len(labels), int(72 * width / (longest + 5.2 * size))))  # beside it: the line, and gaps
+    return float(TextPath((0, 0), word, size=size).get_extents().width)
 
 
 def mark(figure: "matplotlib.figure.Figure", text: str) -> None:
