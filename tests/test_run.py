@@ -1,69 +1,22 @@
 """Run folders: complete or not, resumed to the same bits, robust against kill -9 and torn files."""
 
-import contextlib
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from interrupted import QUIET, StopAt, assert_same_result, interrupted
 from own_data import own, own_job, write
 from rwf import record, train
 from rwf.environment import _commit, environment
 from rwf.job import Job
-from rwf.progress import Progress
 from rwf.registry import find_recipe
 from rwf.run import InterruptedRunError, UnfinishedRunError, data_hash, run_job
 from rwf.spec import with_values
 from rwf.tensors import DamagedFileError, read_tensors, write_tensors
 from small import small_job
-
-QUIET = Progress(quiet=True)
-
-
-class StopAt(Progress):
-    """A progress that stops a run at a step, as Ctrl-C does, and remembers what was noted."""
-
-    def __init__(self, step):
-        super().__init__(quiet=True)
-        self.step, self.notes = step, []
-
-    def note(self, text):
-        self.notes.append(text)
-
-    @contextlib.contextmanager
-    def bar(self, title, steps, first=0):
-        yield self
-
-    def advance(self, step, look):
-        if step == self.step:
-            os.kill(os.getpid(), signal.SIGINT)
-
-
-def weights(folder):
-    return read_tensors(folder / "weights.safetensors")[0]
-
-
-def assert_same_result(first, second):
-    a, b = weights(first), weights(second)
-    assert a.keys() == b.keys()
-    for name in a:
-        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
-    curves = [record.read_run(folder).curves for folder in (first, second)]
-    for name in set(curves[0]) - {"seconds"}:
-        np.testing.assert_array_equal(curves[0][name], curves[1][name], err_msg=name)
-
-
-def interrupted(job, root, step=20):
-    with pytest.raises(InterruptedRunError, match="saved"):
-        run_job(job, root, progress=StopAt(step), checkpoint_seconds=0.0)
-    return root / job.folder
 
 
 def test_a_run_past_its_deadline_is_saved_and_goes_on_to_the_same_bits(tmp_path, monkeypatch):
@@ -277,67 +230,6 @@ def test_a_divergence_is_recorded_and_said(tmp_path):
     assert run.summary["final"]["loss"][1] is None
     assert any("diverged before step 10" in note for note in stop.notes)
     assert "NaN" not in (run.folder / "metrics.jsonl").read_text()
-
-
-LONG = """
-from small import SMALL
-from rwf.spec import with_values
-RECIPES = {"long": with_values(SMALL, {"name": "long", "steps": 40_000, "log_every": 100})}
-"""
-
-
-def start_cli(tmp_path, *words):
-    (tmp_path / "long.py").write_text(LONG)
-    command = [sys.executable, "-m", "rwf", "run", str(tmp_path / "long.py"), "--parametrization", "rwf"]
-    command += ["--checkpoint-seconds", "0", "--no-report", *words]
-    env = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def wait_for_checkpoint(root, process):
-    end = time.monotonic() + 120
-    while time.monotonic() < end and process.poll() is None:
-        if list(root.glob("**/step-*.safetensors")):
-            return
-        time.sleep(0.02)
-    raise AssertionError(process.communicate())
-
-
-@pytest.mark.slow
-def test_kill_9_in_the_middle_then_resume_gives_the_same_bits(tmp_path):
-    killed, whole = tmp_path / "killed", tmp_path / "whole"
-    for pause in (0.0, 0.15):
-        process = start_cli(tmp_path, "--out", str(killed), "--resume")
-        wait_for_checkpoint(killed, process)
-        time.sleep(pause)
-        process.kill()
-        process.communicate()
-        assert not list(killed.glob("**/summary.json"))
-    final, reference = (
-        start_cli(tmp_path, "--out", str(killed), "--resume"),
-        start_cli(tmp_path, "--out", str(whole)),
-    )
-    errors = [process.communicate(timeout=200)[1] for process in (final, reference)]
-    assert final.returncode == reference.returncode == 0, errors
-    assert "continues at step" in errors[0]
-    folders = [next(root.glob("**/summary.json")).parent for root in (killed, whole)]
-    a, b = weights(folders[0]), weights(folders[1])
-    for name in a:
-        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
-    steps = [json.loads(line)["step"] for line in (folders[0] / "metrics.jsonl").read_text().splitlines()]
-    assert steps == list(range(100, 40_001, 100))
-
-
-@pytest.mark.slow
-def test_ctrl_c_saves_and_says_how_to_resume(tmp_path):
-    process = start_cli(tmp_path, "--out", str(tmp_path / "runs"))
-    wait_for_checkpoint(tmp_path / "runs", process)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Continue with: rwf run" in error
-    assert error.rstrip().endswith("--resume")
-    assert list((tmp_path / "runs").glob("**/step-*.safetensors"))
 
 
 def test_a_complete_run_of_other_data_is_not_taken_for_this_one(tmp_path):

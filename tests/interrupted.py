@@ -1,0 +1,54 @@
+"""Runs that are stopped in the middle, and whether two runs came to the same result."""
+
+import contextlib
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from rwf import record
+from rwf.progress import Progress
+from rwf.run import InterruptedRunError, run_job
+from rwf.tensors import read_tensors
+
+QUIET = Progress(quiet=True)
+
+
+class StopAt(Progress):
+    """A progress that stops a run at a step, as Ctrl-C does, and remembers what was noted."""
+
+    def __init__(self, step):
+        super().__init__(quiet=True)
+        self.step, self.notes = step, []
+
+    def note(self, text):
+        self.notes.append(text)
+
+    @contextlib.contextmanager
+    def bar(self, title, steps, first=0):
+        yield self
+
+    def advance(self, step, look):
+        if step == self.step:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def weights(folder):
+    return read_tensors(folder / "weights.safetensors")[0]
+
+
+def assert_same_result(first, second):
+    a, b = weights(first), weights(second)
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+    curves = [record.read_run(folder).curves for folder in (first, second)]
+    for name in set(curves[0]) - {"seconds"}:
+        np.testing.assert_array_equal(curves[0][name], curves[1][name], err_msg=name)
+
+
+def interrupted(job, root, step=20):
+    with pytest.raises(InterruptedRunError, match="saved"):
+        run_job(job, root, progress=StopAt(step), checkpoint_seconds=0.0)
+    return root / job.folder
