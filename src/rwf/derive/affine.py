@@ -23,8 +23,11 @@ Bias = Float[Array, " outputs"]
 Rows = Float[Array, "_rows _features"]
 
 
-def affine(x: Field, weight: Weight, bias: Bias) -> Field:
-    """x W + b: of an array, or of Jets, whose derivatives know nothing of b."""
+def affine(x: Field, weight: Any, bias: Any) -> Field:
+    """x W + b: of an array, or of Jets, whose derivatives know nothing of b.
+
+    A weight (features, outputs) and a bias (outputs,) that are not materialized yet say so themselves.
+    """
     if not isinstance(x, (Jet, Bundle)) or jax.default_backend() == "cpu":
         return x @ weight + bias
     return stacked(x, weight, bias)
