@@ -53,13 +53,17 @@ def _rank(group: Sequence[Record]) -> tuple[bool, bool, float]:
 def _told(kept: Record, missed: Sequence[Record]) -> str:
     before, now = _shared(missed[0]), _shared(kept)
     paths = [path for path in sorted(before.keys() | now.keys()) if before.get(path) != now.get(path)]
-    differ = ", ".join(f"{path} was {before.get(path)} and is {now.get(path)}" for path in paths[:_TOLD])
+    differ = ", ".join(_difference(path, before.get(path), now.get(path)) for path in paths[:_TOLD])
     folders = [part.folder for record in missed for part in record.parts]
     return (
         f"{kept.case} {kept.variant}: left out what was run under this name with other settings ({differ}"
         f"{' and more' if len(paths) > _TOLD else ''}): {', '.join(folders[:_TOLD])}"
         f"{f' and {len(folders) - _TOLD} more' if len(folders) > _TOLD else ''}"
     )
+
+
+def _difference(path: str, before: Any, now: Any) -> str:
+    return "its equation was edited" if path == "task.source" else f"{path} was {before} and is {now}"
 
 
 def _shared(record: Record) -> dict[str, Any]:
