@@ -5,7 +5,7 @@ the way there and on the way back; the sums over points that are the gradients o
 to them, into reductions of few threads. So what is multiplied, and what comes back to it, are made one array here
 (`optimization_barrier` keeps it one), and the gradients of W and of b are both read from it. By the programs that XLA
 compiles for an H200 (benchmarks/kernels.py) what is moved outside of products falls from 7.8 to 5.3 GB in a step of
-Burgers, and from 394 to 250 MB in one of three advections.
+Burgers, and from 394 to 264 MB in one of three advections.
 """
 
 import functools
