@@ -12,7 +12,7 @@ import pytest
 
 from rwf.job import Job
 from rwf.optimize import clip_spikes, restarting, since_last, soap
-from rwf.recipe import LBFGS, SOAP, Adam, RestartedAdam, TaskSpec, with_optimizer
+from rwf.recipe import LBFGS, SOAP, Adam, RestartedAdam, TaskSpec, lost_settings, with_optimizer
 from rwf.registry import find_recipe
 from rwf.spec import from_json, to_json
 from rwf.tasks.base import Task
@@ -83,7 +83,7 @@ def test_the_bases_are_orthonormal_and_become_eigenvectors():
     gradients = [jnp.asarray(strong * g, jnp.float32) for g in matrices(60, (5, 4))]
     _, state = updates_of(soap(0.1, frequency=2, b2=0.99), gradients)
     inner = state[0]
-    for factor, basis in zip(inner.factors[0], inner.bases[0], strict=True):
+    for (factor,), (basis,) in zip(inner.factors[0], inner.bases[0], strict=True):
         np.testing.assert_allclose(basis.T @ basis, np.eye(len(basis)), atol=1e-5)
         turned = basis.T @ factor @ basis
         scale = np.sqrt(np.outer(np.diag(turned), np.diag(turned)))
@@ -146,7 +146,7 @@ def test_a_step_that_is_not_batched_keeps_the_refresh_conditional_under_vmap():
 def test_tensors_of_more_axes_have_a_basis_each():
     params = jnp.ones((3, 3, 2, 1))
     state = soap(0.1).init(params)[0]
-    assert [None if q is None else q.shape for q in state.bases[0]] == [(3, 3), (3, 3), (2, 2), None]
+    assert [None if q is None else q.shape for q in state.bases[0]] == [(1, 3, 3), (1, 3, 3), (1, 2, 2), None]
     found, _ = updates_of(soap(0.1), [jax.random.normal(jax.random.key(i), params.shape) for i in range(3)])
     assert np.isfinite(np.stack(found)).all()
 
@@ -247,6 +247,27 @@ def test_an_optimizer_is_chosen_by_name_and_keeps_the_schedule():
     assert with_optimizer(SMALL, "adam") == SMALL
     with pytest.raises(ValueError, match="Did you mean 'soap'"):
         with_optimizer(SMALL, "saop")
+
+
+@pytest.mark.parametrize(
+    ("before", "name", "after"),
+    [
+        (RestartedAdam(clip=2.0, restarts=(3,)), "soap", SOAP(clip=2.0, restarts=(3,))),
+        (SOAP(frequency=5), "soap", SOAP(frequency=5)),
+        (LBFGS(hold=7), "lbfgs", LBFGS(hold=7)),
+        (LBFGS(decay_rate=0.5), "adam", Adam()),  # a line search's first step is no rate of Adam's
+    ],
+)
+def test_an_optimizer_keeps_what_it_can_of_another(before, name, after):
+    assert with_optimizer(dataclasses.replace(SMALL, optim=before), name).optim == after
+
+
+def test_what_is_lost_with_an_optimizer_is_told_but_not_what_nobody_had_set():
+    assert lost_settings(Adam(), LBFGS(), LBFGS()) == []
+    assert lost_settings(Adam(lr=0.5, clip=2.0), SOAP(lr=0.5, clip=2.0), SOAP(lr=0.1, clip=2.0)) == []
+    assert lost_settings(SOAP(restarts=(3,)), Adam(), Adam()) == ["restarts was (3,) and Adam has none"]
+    assert lost_settings(Adam(warmup_steps=9), LBFGS(), LBFGS()) == ["warmup_steps was 9 and is 0"]
+    assert lost_settings(Adam(warmup_steps=9), LBFGS(), LBFGS(warmup_steps=5)) == []  # a person's own choice
 
 
 def test_the_hashes_of_runs_with_adam_are_what_they_were():

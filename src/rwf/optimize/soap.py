@@ -10,6 +10,8 @@ A tensor of more axes has a basis an axis. Vectors, and axes that are too long, 
 Adam.
 """
 
+import functools
+import itertools
 from typing import Any, NamedTuple
 
 import jax
@@ -17,17 +19,20 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-_EXACT = jax.lax.Precision.HIGHEST  # a basis in TF32 is no longer orthonormal
+from rwf.optimize.orthonormal import EXACT, iterated
 
 
 class ScaleBySoapState(NamedTuple):
-    """What SOAP remembers. `factors` and `bases` have, for each leaf, an entry an axis: None where it has no basis."""
+    """What SOAP remembers. Leaves of one shape are stacked, and each shape has an entry.
+
+    The entry in `factors` and `bases` has one for each axis: None where it has no basis.
+    """
 
     steps: Int[Array, ""]
-    mean: Any
-    square: Any
-    factors: tuple[tuple[Float[Array, "n n"] | None, ...], ...]
-    bases: tuple[tuple[Float[Array, "n n"] | None, ...], ...]
+    mean: tuple[Float[Array, "leaves ..."], ...]
+    square: tuple[Float[Array, "leaves ..."], ...]
+    factors: tuple[tuple[Float[Array, "leaves n n"] | None, ...], ...]
+    bases: tuple[tuple[Float[Array, "leaves n n"] | None, ...], ...]
 
 
 def soap(
@@ -69,23 +74,17 @@ def scale_by_soap(
 
     def init(params: optax.Params) -> Any:
         leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(params)]
-        axes = [[_has_basis(leaf, axis, largest) for axis in range(leaf.ndim)] for leaf in leaves]
-        sizes = [list(zip(leaf.shape, has, strict=True)) for leaf, has in zip(leaves, axes, strict=True)]
-        kinds = [_wide(leaf.dtype) for leaf in leaves]
-        zeros = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), _wide(jnp.asarray(leaf).dtype)), params)
-        return ScaleBySoapState(
-            jnp.zeros((), jnp.int32),
-            zeros,
-            zeros,
+        kinds = [(jnp.result_type(jnp.float32, *(leaves[i] for i in mine)), mine) for mine in _alike(leaves)]
+        zeros = tuple(jnp.zeros((len(mine), *leaves[mine[0]].shape), dtype) for dtype, mine in kinds)
+        factors = tuple(
             tuple(
-                tuple(jnp.zeros((n, n), kind) if has else None for n, has in leaf)
-                for leaf, kind in zip(sizes, kinds, strict=True)
-            ),
-            tuple(
-                tuple(jnp.eye(n, dtype=kind) if has else None for n, has in leaf)
-                for leaf, kind in zip(sizes, kinds, strict=True)
-            ),
+                jnp.zeros((len(leaf), n, n), leaf.dtype) if leaf.ndim > 2 and 1 < n <= largest else None
+                for n in leaf.shape[1:]
+            )
+            for leaf in zeros
         )
+        bases = jax.tree.map(lambda factor: factor + jnp.eye(factor.shape[-1], dtype=factor.dtype), factors)
+        return ScaleBySoapState(jnp.zeros((), jnp.int32), zeros, zeros, factors, bases)
 
     def update(
         updates: optax.Updates, state: Any, params: optax.Params | None = None, *, step: Any = None, **extra: Any
@@ -93,77 +92,80 @@ def scale_by_soap(
         del params, extra
         step = state.steps if step is None else step
         first = step == 0
-        gradients, structure = jax.tree.flatten(updates)
-        means, squares = (structure.flatten_up_to(tree) for tree in (state.mean, state.square))
         keep1, keep2 = jnp.where(first, 1.0, b1), jnp.where(first, 1.0, b2)
         time = jnp.maximum(step, 1)
         size = jnp.where(first, 0.0, 1.0) / (1 - b1**time)
-        moved, factors = [], []
-        for i, gradient in enumerate(gradients):
-            g, basis = gradient.astype(means[i].dtype), state.bases[i]
-            means[i] = (keep1 * means[i] + (1 - keep1) * g).astype(g.dtype)
-            squares[i] = (keep2 * squares[i] + (1 - keep2) * _turn(g, basis) ** 2).astype(g.dtype)
-            direction = _turn(means[i], basis) / (jnp.sqrt(squares[i] / (1 - b2**time)) + eps)
-            moved.append((size * _turn(direction, basis, back=True)).astype(gradient.dtype))
-            factors.append(
-                tuple(
-                    None if old is None else b2 * old + (1 - b2) * _outer(g, axis)
-                    for axis, old in enumerate(state.factors[i])
-                )
+
+        def move(g: Any, mean: Any, square: Any, factors: Any, basis: Any) -> tuple[Any, Any, Any, Any]:
+            mean = (keep1 * mean + (1 - keep1) * g).astype(g.dtype)
+            square = (keep2 * square + (1 - keep2) * _turn(g, basis) ** 2).astype(g.dtype)
+            direction = _turn(mean, basis) / (jnp.sqrt(square / (1 - b2**time)) + eps)
+            factors = tuple(
+                None if old is None else b2 * old + (1 - b2) * _outer(g, axis) for axis, old in enumerate(factors)
             )
-        squares, bases = jax.lax.cond(
-            step % frequency == 0, _refreshed, lambda *kept: kept[1:3], tuple(factors), squares, state.bases, first
+            return size * _turn(direction, basis, back=True), mean, square, factors
+
+        leaves, structure = jax.tree.flatten(updates)
+        places = _alike(leaves)
+        gradients = (
+            jnp.stack([leaves[i].astype(mean.dtype) for i in mine])
+            for mine, mean in zip(places, state.mean, strict=True)
         )
-        unflatten = structure.unflatten
-        after = ScaleBySoapState(state.steps + 1, unflatten(means), unflatten(squares), tuple(factors), bases)
-        return unflatten(moved), after
+        results = [jax.vmap(move)(*alike) for alike in zip(gradients, *state[1:], strict=True)]
+        moved, means, squares, factors = (tuple(result[k] for result in results) for k in range(4))
+        squares, bases = jax.lax.cond(
+            step % frequency == 0, _refreshed, lambda *kept: kept[1:3], factors, squares, state.bases, first
+        )
+        for mine, stacked in zip(places, moved, strict=True):
+            for i, leaf in zip(mine, stacked, strict=True):
+                leaves[i] = leaf.astype(leaves[i].dtype)
+        return structure.unflatten(leaves), ScaleBySoapState(state.steps + 1, means, squares, factors, bases)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def _has_basis(leaf: Array, axis: int, largest: int) -> bool:
-    return leaf.ndim > 1 and 1 < leaf.shape[axis] <= largest
-
-
-def _wide(dtype: Any) -> Any:
-    return jnp.promote_types(dtype, jnp.float32)
+def _alike(leaves: list[Any]) -> list[list[int]]:
+    """The places of the leaves of each shape, to stack them: few large products. Vectors have none, and stay alone."""
+    shapes = [(leaf.shape, i if leaf.ndim < 2 else None) for i, leaf in enumerate(leaves)]
+    return [[i for i, other in enumerate(shapes) if other == shape] for shape in dict.fromkeys(shapes)]
 
 
 def _turn(x: Float[Array, "..."], basis: Any, *, back: bool = False) -> Float[Array, "..."]:
     """A tensor in the coordinates of its bases, or from there back in its own."""
     for axis, q in enumerate(basis):
         if q is not None:
-            x = jnp.moveaxis(jnp.tensordot(x, q, (axis, int(back)), precision=_EXACT), -1, axis)
+            x = jnp.moveaxis(jnp.tensordot(x, q, (axis, int(back)), precision=EXACT), -1, axis)
     return x
 
 
 def _outer(g: Float[Array, "..."], axis: int) -> Float[Array, "n n"]:
     """The gradient times itself, summed over all axes but one: G Gᵀ for axis 0 of a matrix, Gᵀ G for axis 1."""
     others = [i for i in range(g.ndim) if i != axis]
-    return jnp.tensordot(g, g, (others, others), precision=_EXACT)
+    return jnp.tensordot(g, g, (others, others), precision=EXACT)
 
 
-def _refreshed(factors: Any, squares: list[Any], bases: Any, first: Any) -> tuple[list[Any], Any]:
-    """New bases from the factors: by their eigenvectors the first time, then by one power iteration and QR.
+def _refreshed(factors: Any, squares: Any, bases: Any, first: Any) -> tuple[Any, Any]:
+    """New bases from the factors: by their eigenvectors the first time, then by one power iteration.
 
     Before the iteration the vectors are sorted by their eigenvalues, largest first, and the squares go along: of
     vectors in another order the iteration makes other ones. Factors of one size go together: few large calls.
     """
     places = [(i, axis) for i, leaf in enumerate(factors) for axis, factor in enumerate(leaf) if factor is not None]
     squares, made = list(squares), [list(leaf) for leaf in bases]
-    for size in sorted({len(factors[i][axis]) for i, axis in places}):
-        mine = [(i, axis) for i, axis in places if len(factors[i][axis]) == size]
-        factor, basis = (jnp.stack([tree[i][axis] for i, axis in mine]) for tree in (factors, bases))
-        product = jnp.matmul(factor, basis, precision=_EXACT)
+    for size in sorted({factors[i][axis].shape[-1] for i, axis in places}):
+        mine = [(i, axis) for i, axis in places if factors[i][axis].shape[-1] == size]
+        factor, basis = (jnp.concatenate([tree[i][axis] for i, axis in mine]) for tree in (factors, bases))
+        product = jnp.matmul(factor, basis, precision=EXACT)
         order = jnp.argsort(-jnp.sum(basis * product, axis=1), axis=-1)
         turned = jax.lax.cond(
             first,
-            lambda factor, _: jnp.linalg.eigh(factor)[1][..., ::-1],
-            lambda _, product: jnp.linalg.qr(product)[0],
+            lambda factor, *_: jnp.linalg.eigh(factor)[1][..., ::-1],
+            lambda _, product, basis: iterated(product, basis),
             factor,
-            jnp.take_along_axis(product, order[:, None, :], axis=-1),
+            *(jnp.take_along_axis(columns, order[:, None, :], axis=-1) for columns in (product, basis)),
         )
-        for k, (i, axis) in enumerate(mine):
-            squares[i] = jnp.take(squares[i], order[k], axis=axis)  # zeros the first time
-            made[i][axis] = turned[k]
-    return squares, tuple(tuple(leaf) for leaf in made)
+        ends = list(itertools.accumulate(len(factors[i][axis]) for i, axis in mine))[:-1]
+        for (i, axis), q, o in zip(mine, jnp.split(turned, ends), jnp.split(order, ends), strict=True):
+            squares[i] = jax.vmap(functools.partial(jnp.take, axis=axis))(squares[i], o)  # zeros the first time
+            made[i][axis] = q
+    return tuple(squares), tuple(tuple(leaf) for leaf in made)
