@@ -364,3 +364,18 @@ def test_jaxpi_trees_are_read_and_written():
 
 def test_the_page_shows_a_script_that_runs(capsys):
     check_page("equinox", capsys)
+
+
+@pytest.mark.parametrize("name", ["parametrize.Layer", "export.save_weights", "interop.jaxpi.load", "pde.Problem"])
+def test_the_names_of_the_documentation_are_there_after_import_rwf_alone(name):
+    import subprocess
+    import sys
+
+    code = f"import rwf; rwf.{name}"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+
+
+def test_a_name_that_is_not_there_is_no_module():
+    with pytest.raises(AttributeError, match=r"module 'rwf.interop' has no attribute 'keras'"):
+        _ = rwf.interop.keras

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from rwf import decay, encode, nets
+    from rwf import decay, derive, encode, export, interop, nets, parametrize, pde
     from rwf.dispatch import adapt, factorize, fold, normalize, reparametrize, trainable
     from rwf.suggestion import suggest
     from rwf.tree import materialize
@@ -22,17 +22,22 @@ _HOMES = {
     "suggest": "rwf.suggestion",
     "trainable": "rwf.dispatch",
 }
-_MODULES = ("decay", "encode", "nets", "tree")
+_MODULES = ("decay", "derive", "encode", "export", "interop", "nets", "parametrize", "pde", "tree")
 
 __all__ = [
     "adapt",
     "decay",
+    "derive",
     "encode",
+    "export",
     "factorize",
     "fold",
+    "interop",
     "materialize",
     "nets",
     "normalize",
+    "parametrize",
+    "pde",
     "reparametrize",
     "suggest",
     "trainable",
