@@ -148,6 +148,12 @@ def test_reaching_an_error_is_told_in_steps_and_seconds(runs):
         ("5 %", "1 of 2", "60", "–", "1", "–"),
     ]
     assert "1 of 2" in markdown([replace(record, members=members)])
+    early = replace(members[0], seed=7, final={name: float(value + 20) for name, value in expected.items()})
+    intervals = {
+        count: reaching([replace(record, members=those)])[0][5]
+        for count, those in (("all", (members[0], early)), ("some", (*members, early)))
+    }
+    assert intervals == {"all": "0 to 177", "some": "–"}  # a mean of those that came says nothing of the others
     faster = {"variant": f"{record.variant}+optim.lr=0.00272", "setting": {"optim.lr": 0.00272}}
     assert [line[:2] for line in reaching([record, replace(record, **faster)])][1:3] == [
         (f"advection {record.variant} (quick)", "Plain"),

@@ -197,6 +197,17 @@ def test_report_json_has_the_keys_that_others_rely_on(runs, capsys):
     assert all(row["n"] == 2 and row["case"] == "regression-1d" for row in rows)
 
 
+def test_what_another_optimizer_leaves_out_is_said(tmp_path, capsys):
+    path = tmp_path / "clipped.py"
+    clipped = 'with_values(SMALL, {"optim.clip": 2.0})'
+    path.write_text("from rwf.spec import with_values\n" + OWN.replace('"small": SMALL', f'"small": {clipped}'))
+    words = ["run", str(path), "--parametrization", "plain", "--optim", "lbfgs", "--optim.lr", "0.5"]
+    assert main([*words, "--optim.hold", "2", "--quiet", "--no-report", "--out", str(tmp_path / "runs")]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "--optim lbfgs" in line]
+    left_out = "decay_rate was 0.9 and is 1.0, decay_steps was 100 and is 1, clip was 2.0 and LBFGS has none"
+    assert told == [f"rwf: --optim lbfgs leaves settings of the recipe out: {left_out}"]
+
+
 def test_tuning_adds_rows_and_says_how_the_rate_was_found(own, tmp_path, capsys):
     words = ["run", own, "--parametrization", "plain", "--tune-lr", "--seeds", "2", "--quiet", "--no-report"]
     assert main([*words, "--out", str(tmp_path / "runs")]) == 0

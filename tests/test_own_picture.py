@@ -6,6 +6,7 @@ import pytest
 
 from rwf import report
 from rwf.cli import main
+from rwf.recipe import Gaussian, Identity
 from rwf.registry import find_recipe
 from rwf.signals.images import reduced
 from rwf.spec import with_values
@@ -89,6 +90,33 @@ def test_all_pixels_or_every_second():
     assert set(some.metrics(net)) == {"psnr", "psnr_unseen"}
     assert set(all_of_them.metrics(net)) == {"psnr"}
     assert all_of_them.losses(net, None, jax.numpy.array(0))["half_mse"].shape == ()
+
+
+def test_all_pixels_that_are_not_trained_on_are_unseen_where_few_are():
+    image = jax.random.uniform(jax.random.key(0), (10, 13, 3))
+    task = ImageRegression(image, output="linear", blocks=4, every=4)
+    found = jax.jit(lambda: task.metrics(lambda x: jax.numpy.zeros((len(x), 3))))()
+    unseen = np.ones((10, 13), bool)
+    unseen[::4, ::4] = False
+    expected = -10 * np.log10(np.mean(np.asarray(image)[unseen] ** 2))
+    np.testing.assert_allclose(found["psnr_unseen"], expected, rtol=1e-5)
+
+
+def test_features_that_the_trained_pixels_cannot_tell_are_remarked(tmp_path):
+    for shape, name in (((30, 60), "small.png"), ((90, 60), "large.png")):
+        Image.fromarray(np.full((*shape, 3), 200, np.uint8)).save(tmp_path / name)
+    small, large = (find_recipe(str(tmp_path / name)).recipe for name in ("small.png", "large.png"))
+    (remark,) = small.task.remarks(10, small.net, Gaussian(scale=5.0))
+    assert remark.startswith("15 × 30 pixels are trained on, too few for features of scale 5")
+    assert remark.endswith("Use --encoding.scale 1.5 or --task.every 1")
+    assert small.task.remarks(10, small.net, Gaussian(scale=1.5)) == []
+    assert small.task.remarks(10, small.net, Identity()) == large.task.remarks(10, large.net, Gaussian(scale=5.0)) == []
+
+
+def test_a_picture_of_12_bits_in_16_is_remarked(tmp_path):
+    Image.fromarray(np.full((64, 64), 4095, np.uint16)).save(tmp_path / "dark.png")
+    (remark,) = find_recipe(str(tmp_path / "dark.png")).recipe.task.remarks(10)
+    assert "nothing is brighter than 0.062 of white" in remark
 
 
 def test_a_larger_picture_has_the_smaller_one_in_it():

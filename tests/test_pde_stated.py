@@ -11,7 +11,8 @@ import pytest
 from problems import Heat, small
 from rwf.pde import Box, Curriculum, Problem, at, periodic, recipe
 from rwf.recipe import Affine, Gaussian, Identity, Periodic
-from rwf.spec import with_values
+from rwf.registry import find_recipe
+from rwf.spec import flat, with_values
 
 
 @dataclass(frozen=True)
@@ -145,9 +146,24 @@ def test_an_encoding_that_breaks_a_period_is_refused():
     for encoding in (Gaussian(scale=1.0, frequencies=4), Identity(), Periodic((1.5, None))):
         with pytest.raises(ValueError, match=r"P is periodic in x, .* for Periodic\(\(2.0, None\)\); .* x=\(0, 2\)"):
             recipe(ring, encoding=encoding)
+        with pytest.raises(ValueError, match="P is periodic in x"):
+            replace(recipe(ring), encoding=encoding)
     for encoding in (Periodic((2.0, None)), Periodic((1.0, 7.0)), Affine(Periodic((2.0, None)), 3.0)):
         assert recipe(ring, encoding=encoding).encoding == encoding
+        assert replace(recipe(ring), encoding=encoding).encoding == encoding
     assert recipe(Rod(), encoding=Gaussian()).encoding == Gaussian()
+
+
+def test_an_encoding_that_is_not_the_recipes_own_goes_through_a_program():
+    """Recipes are made in there too, of settings that are traced: an encoding's may be among them."""
+    made = recipe(variant(domain=Box(x=periodic(0.0, 2.0), t=(0.0, 1.0)))(), encoding=Affine(Periodic((2.0, None))))
+    for path in ("optim.lr", "encoding.factor"):
+        assert float(jax.jit(lambda x, path=path: flat(with_values(made, {path: x}))[path])(3.0)) == 3.0
+
+
+def test_the_operator_of_burgers_keeps_its_period():
+    with pytest.raises(ValueError, match="Burgers is periodic in x, and with the encoding Identity a net is not"):
+        replace(find_recipe("burgers").recipe, encoding=Identity())
 
 
 def test_an_ansatz_may_make_a_net_periodic_itself():

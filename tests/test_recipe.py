@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
+import math
 import tomllib
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -17,10 +19,13 @@ from rwf.recipe import (
     MLP,
     SOAP,
     Adam,
+    Affine,
     DeepONet,
+    Factorization,
     Gaussian,
     GaussNewton,
     Identity,
+    Periodic,
     Recipe,
     RestartedAdam,
     Siren,
@@ -190,6 +195,37 @@ def test_settings_that_cannot_be_meant_are_refused(settings, message):
     made = {name: value() if isinstance(value, type) else value for name, value in settings.items()}
     with pytest.raises(ValueError, match=message):
         with_values(SMALL, made)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: MLP(depth=4.0), "MLP.depth is 4.0; expected a whole number. Write 4."),
+        (lambda: MLP(depth=math.inf), "MLP.depth is inf; expected a whole number.$"),
+        (lambda: MLP(width=np.int64(64)), r"MLP.width is .*64.*; expected a whole number. Write 64."),
+        (lambda: MLP(activation=jnp.tanh), 'MLP.activation is .*; expected a string. Write its name, "tanh".'),
+        (lambda: DeepONet(sensors=[100]), r"DeepONet.sensors is \[100\]; expected a tuple such .* Write \(100,\)."),
+        (lambda: DeepONet(branch="cn"), "DeepONet.branch is 'cn'; expected 'mlp' or 'cnn'."),
+        (lambda: Siren(omega="30"), "Siren.omega is '30'; expected a number."),
+        (lambda: Adam(lr="1e-3"), "Adam.lr is '1e-3'; expected a number."),
+        (lambda: Adam(lr=np.float32(0.1)), r"Adam.lr is .*0.1.*; expected a number. Write float\(...\) around it."),
+        (lambda: Adam(decay_steps=1e3), "Adam.decay_steps is 1000.0; expected a whole number. Write 1000."),
+        (lambda: RestartedAdam(restarts=500), r"RestartedAdam.restarts is 500; expected a tuple such as \(10, 10\)."),
+        (lambda: Gaussian(scale=None), "Gaussian.scale is None; expected a number."),
+        (lambda: Periodic(periods=1.0), "Periodic.periods is 1.0; expected a tuple such as"),
+        (lambda: Affine(of=Gaussian), r"Affine.of is <class .*; expected a \w+\(...\)."),
+        (lambda: Factorization(mean="1"), "Factorization.mean is '1'; expected a number."),
+        (lambda: Factorization(last="no"), "Factorization.last is 'no'; expected True or False."),
+    ],
+)
+def test_settings_of_a_wrong_type_are_refused_where_they_are_written(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_whole_numbers_and_float64_are_numbers():
+    assert (Adam(lr=1).lr, Gaussian(scale=np.float64(3.0)).scale, Periodic((1, None)).periods) == (1, 3.0, (1, None))
+    Job(dataclasses.replace(SMALL, optim=Adam(lr=np.float64(0.5))), "rwf", SMALL).hash  # noqa: B018, JSON can hold it
 
 
 def test_a_setting_that_is_traced_is_not_looked_at():

@@ -59,16 +59,17 @@ def show_recipe(words: list[str]) -> int:
 def run_recipe(words: list[str]) -> int:
     """`rwf run RECIPE [options]`"""
     from rwf.plan import comparison
-    from rwf.recipe import with_optimizer
+    from rwf.recipe import lost_settings, with_optimizer
     from rwf.registry import find_recipe
 
     name, rest = name_first(words, "run RECIPE [options]", RUN_HELP)
     found = find_recipe(name)
     recipe = found.with_quick() if "--quick" in rest else found.recipe
     optimizer, rest = taken(rest, "--optim")
-    if optimizer:
-        recipe = with_optimizer(recipe, optimizer)
+    before, recipe = recipe.optim, with_optimizer(recipe, optimizer) if optimizer else recipe
     options = read(RunOptions, rest, f"rwf run {name}", RunOptions(recipe))
+    if told := lost_settings(before, recipe.optim, options.recipe.optim):
+        say(f"--optim {optimizer} leaves settings of the recipe out: {', '.join(told)}")
     chosen, swept = parametrizations(options.parametrization), grid(options.recipe, options.grid)
     if "--grid" in rest and not swept:
         raise ValueError("--grid needs one or more settings with values, such as rwf.mean=0,1,2.")

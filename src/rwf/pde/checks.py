@@ -11,8 +11,8 @@ from jax.core import Tracer
 
 from rwf.pde.domain import Box
 from rwf.pde.source import source_of
-from rwf.recipe import EncodingSpec
-from rwf.spec import Spec
+from rwf.recipe import EncodingSpec, Periodic
+from rwf.spec import Spec, flat
 
 if TYPE_CHECKING:
     from rwf.pde.problem import Problem
@@ -77,16 +77,27 @@ def _check_unknowns(owner: str, unknowns: Any, domain: Box) -> None:
             raise ValueError(f"{owner}.unknowns is {unknowns!r}, where {unknown!r} {why}. Give it another name.")
 
 
-def check_periods(problem: "Problem", encoding: EncodingSpec) -> None:
-    """Refuses an encoding that tells the ends of a period apart: a net behind it is not periodic."""
-    domain = problem.domain
+def check_periods(owner: str, domain: Box, encoding: EncodingSpec) -> None:
+    """Refuses an encoding that tells the ends of a period apart: a net behind it is not periodic.
+
+    One that is traced, a member of a program, is not looked at.
+    """
+    if not any(domain.periods) or encoding == Periodic(domain.periods):
+        return
+    if any(isinstance(value, Tracer) for value in flat(encoding).values()):
+        return
+    with jax.ensure_compile_time_eval():  # recipes are made inside of programs too
+        _compare_ends(owner, domain, encoding)
+
+
+def _compare_ends(owner: str, domain: Box, encoding: EncodingSpec) -> None:
     encode = encoding.build(len(domain.names), key=jax.random.key(0))
     for name, (low, high, periodic) in domain.axes:
         ends = [np.array([1.0, 0.4]) @ domain.face_bounds({name: end}) for end in (low, high)]
         one, other = np.asarray(encode(jnp.asarray(np.stack(ends), jnp.float32)))
         if periodic and np.abs(one - other).max() > 0.01 * np.abs(one).max():
             raise ValueError(
-                f"{type(problem).__name__} is periodic in {name}, and with the encoding {type(encoding).__name__} a "
-                f"net is not. Leave the encoding out, for Periodic({domain.periods}); or, if the ends need not meet, "
-                f"write {name}=({low:g}, {high:g}) in the domain."
+                f"{owner} is periodic in {name}, and with the encoding {type(encoding).__name__} a net is not. Leave "
+                f"the encoding out, for Periodic({domain.periods}); or, if the ends need not meet, write "
+                f"{name}=({low:g}, {high:g}) in the domain."
             )

@@ -10,7 +10,7 @@ from rwf.pde.curriculum import Curriculum
 from rwf.pde.domain import Box
 from rwf.pde.source import source_of
 from rwf.pde.weights import LossWeights
-from rwf.recipe import MLP, Adam, Identity, NetSpec, Periodic, Recipe, TaskSpec
+from rwf.recipe import MLP, Adam, EncodingSpec, Identity, NetSpec, Periodic, Recipe, TaskSpec
 from rwf.recipe.checks import check_types
 
 if TYPE_CHECKING:
@@ -65,10 +65,14 @@ class Problem(TaskSpec):
         words = name if not words or words.startswith(f"{name}(") else words.strip().partition("\n")[0].rstrip(".")
         return f"generated: {words}; {' × '.join(map(str, self.counts))} test points"
 
-    def remarks(self, steps: int, net: NetSpec | None = None) -> list[str]:
+    def remarks(self, steps: int, net: NetSpec | None = None, encoding: EncodingSpec | None = None) -> list[str]:
         from rwf.pde.doubts import doubts
 
         return [*self.curriculum.remarks(steps), *doubts(self, getattr(net, "activation", None))]
+
+    def check_encoding(self, encoding: EncodingSpec) -> None:
+        if isinstance(getattr(self, "domain", None), Box) and type(self).ansatz is Problem.ansatz:
+            check_periods(type(self).__name__, self.domain, encoding)  # another ansatz may join the ends
 
     @property
     def is_as_it_was(self) -> bool:
@@ -102,10 +106,7 @@ def recipe(problem: Problem, **settings: Any) -> Recipe:
         "steps": 20_000,
         "log_every": 100,
     }
-    made = Recipe(task=problem, **(defaults | settings))
-    if "encoding" in settings and type(problem).ansatz is Problem.ansatz:  # another may join the ends
-        check_periods(problem, made.encoding)
-    return made
+    return Recipe(task=problem, **(defaults | settings))
 
 
 def _instead_of_a_problem(given: Any) -> str:

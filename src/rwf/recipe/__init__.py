@@ -5,7 +5,7 @@ Import from here, `from rwf.recipe import MLP, Adam, Recipe`: which module holds
 
 from rwf.recipe.encoding import Affine, EncodingSpec, Gaussian, Identity, Periodic, Positional, PositionalFromZero
 from rwf.recipe.net import MLP, Classifier, DeepONet, ModifiedDeepONet, ModifiedMLP, NetSpec, Siren, Transformer
-from rwf.recipe.optimizer import LBFGS, OPTIMIZERS, SOAP, Adam, GaussNewton, OptimizerSpec, RestartedAdam
+from rwf.recipe.optimizer import LBFGS, OPTIMIZERS, SOAP, Adam, GaussNewton, OptimizerSpec, RestartedAdam, lost_settings
 from rwf.recipe.recipe import PARAMETRIZATIONS, Factorization, Parametrization, Recipe, TaskSpec, with_optimizer
 
 __all__ = [
@@ -36,5 +36,6 @@ __all__ = [
     "Siren",
     "TaskSpec",
     "Transformer",
+    "lost_settings",
     "with_optimizer",
 ]

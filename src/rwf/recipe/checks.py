@@ -55,9 +55,8 @@ def check_types(spec: Any) -> None:
     for field in dataclasses.fields(spec):
         value, kind = getattr(spec, field.name), _hints(type(spec)).get(field.name)
         if not _fits(value, kind) and not (value is None and field.default is None):
-            whole = isinstance(value, float) and kind is int and value.is_integer()
-            cure = f" Write {value:.0f}." if whole else ""
-            raise ValueError(f"{type(spec).__name__}.{field.name} is {value!r}; expected {_words(kind)}.{cure}")
+            name = f"{type(spec).__name__}.{field.name}"
+            raise ValueError(f"{name} is {value!r}; expected {_words(kind)}.{_cure(value, kind)}")
 
 
 @functools.cache
@@ -83,6 +82,18 @@ def _fits(value: Any, kind: Any) -> bool:
     if kind is float:
         return isinstance(value, (int, float))
     return not _is_known(kind) or isinstance(value, kind)
+
+
+def _cure(value: Any, kind: Any) -> str:
+    """What to write, where that is plain from what came. A number of NumPy's is none that JSON can hold."""
+    plain = value.item() if hasattr(value, "dtype") and getattr(value, "shape", None) == () else value
+    if kind is int and isinstance(plain, (int, float)) and float(plain).is_integer():
+        return f" Write {plain:.0f}."
+    if isinstance(value, list) and _fits(tuple(value), kind):
+        return f" Write {tuple(value)!r}."
+    if kind is str and callable(value) and hasattr(value, "__name__"):
+        return f' Write its name, "{value.__name__}".'
+    return " Write float(...) around it." if plain is not value and kind is float else ""
 
 
 def _is_known(kind: Any) -> bool:

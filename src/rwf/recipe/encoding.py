@@ -4,7 +4,7 @@ import abc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rwf.recipe.checks import check
+from rwf.recipe.checks import check, check_types
 from rwf.spec import Spec
 
 if TYPE_CHECKING:
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class EncodingSpec(Spec, abc.ABC):
     """Which encoding of the input coordinates."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
 
     @abc.abstractmethod
     def build(self, inputs: int, *, key: Any) -> "Encoding":
@@ -38,6 +41,7 @@ class Positional(EncodingSpec):
     frequencies: int = 256
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check("a finite number", encoding__scale=self.scale)
         check("1 or more", encoding__frequencies=self.frequencies)
 
@@ -70,6 +74,7 @@ class Gaussian(EncodingSpec):
     frequencies: int = 256
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check("a finite number", encoding__scale=self.scale)
         check("1 or more", encoding__frequencies=self.frequencies)
 
@@ -102,6 +107,7 @@ class Affine(EncodingSpec):
     offset: float = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check("a finite number", encoding__factor=self.factor, encoding__offset=self.offset)
 
     def build(self, inputs: int, *, key: Any) -> "Encoding":

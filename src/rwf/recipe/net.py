@@ -4,8 +4,7 @@ import abc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from rwf.errors import choose
-from rwf.recipe.checks import check, check_each, check_some
+from rwf.recipe.checks import check, check_each, check_some, check_types
 from rwf.spec import Spec
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ class NetSpec(Spec, abc.ABC):
     width: int = 128
 
     def __post_init__(self) -> None:
+        check_types(self)
         check("1 or more" if self.least_depth else "0 or more", net__depth=self.depth)
         check("1 or more", net__width=self.width)
 
@@ -91,7 +91,6 @@ class DeepONet(NetSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choose(self.branch, ("mlp", "cnn"), "branch")
         check_some(net__sensors=self.sensors, net__channels=self.channels)
         check_each("1 or more", net__sensors=self.sensors, net__channels=self.channels)
 
@@ -127,7 +126,6 @@ class ModifiedDeepONet(NetSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choose(self.mixing, ("paper", "lab"), "mixing")
         check_some(net__sensors=self.sensors)
         check_each("1 or more", net__sensors=self.sensors)
 

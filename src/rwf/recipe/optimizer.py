@@ -7,7 +7,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rwf.errors import choose
-from rwf.recipe.checks import check, check_each
+from rwf.recipe.checks import check, check_each, check_types
 from rwf.spec import Spec
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class OptimizerSpec(Spec, abc.ABC):
     warmup_steps: int = 0
 
     def __post_init__(self) -> None:
+        check_types(self)
         check("more than 0", optim__lr=self.lr, optim__decay_rate=self.decay_rate)
         check("1 or more", optim__decay_steps=self.decay_steps)
         check("0 or more", optim__warmup_steps=self.warmup_steps)
@@ -187,14 +188,36 @@ OPTIMIZERS: dict[str, type[OptimizerSpec]] = {
 }
 
 
+_SEARCHING = (LBFGS, GaussNewton)  # they find their steps by themselves: a rate of theirs is none of another's
+
+
 def exchanged(optim: OptimizerSpec, name: str) -> OptimizerSpec:
-    """Another optimizer in the place of this one; it keeps schedule and clip, unless it finds its steps by itself.
+    """Another optimizer in the place of this one, with all settings that both have; none where one finds its own steps.
 
     >>> exchanged(Adam(lr=0.003), "soap").lr
     0.003
     """
     kind = OPTIMIZERS[choose(name, OPTIMIZERS, "optimizer")]
-    if kind in (LBFGS, GaussNewton):
+    if type(optim) is kind:
+        return optim
+    if kind in _SEARCHING or isinstance(optim, _SEARCHING):
         return kind()
-    kept = dataclasses.fields(FirstOrder if isinstance(optim, FirstOrder) else OptimizerSpec)
-    return kind(**{field.name: getattr(optim, field.name) for field in kept})
+    both = {field.name for field in dataclasses.fields(optim)} & {field.name for field in dataclasses.fields(kind)}
+    return kind(**{name: getattr(optim, name) for name in both})
+
+
+def lost_settings(optim: OptimizerSpec, other: OptimizerSpec, chosen: OptimizerSpec) -> list[str]:
+    """What `other` did not take over from `optim`, in words; what was at its default is not missed.
+
+    **Arguments:** `chosen`: `other` with what a person set besides, which is not lost.
+
+    >>> lost_settings(Adam(clip=2.0, decay_rate=0.9), LBFGS(), LBFGS())
+    ['decay_rate was 0.9 and is 1.0', 'clip was 2.0 and LBFGS has none']
+    """
+    told = []
+    for field in dataclasses.fields(optim):
+        own, now = getattr(optim, field.name), getattr(other, field.name, None)
+        if own not in (now, field.default) and now == getattr(chosen, field.name, None):
+            then = f"is {now}" if hasattr(other, field.name) else f"{type(other).__name__} has none"
+            told.append(f"{field.name} was {own} and {then}")
+    return told

@@ -38,6 +38,7 @@ class Factorization(Spec):
     scales: str = "random"  # or "norm": the norm of each unit's weights, and nothing is drawn
 
     def __post_init__(self) -> None:
+        check_types(self)
         check("a finite number", rwf__mean=self.mean)
         check("0 or more", rwf__stddev=self.stddev)
         choose_setting("rwf.trains", self.trains, ("scale", "log", "nothing"))
@@ -60,7 +61,10 @@ class TaskSpec(Spec, abc.ABC):
     def describe(self) -> str:
         """What data this runs on, in words, for every table."""
 
-    def remarks(self, steps: int, net: NetSpec | None = None) -> list[str]:
+    def check_encoding(self, encoding: EncodingSpec) -> None:
+        """Refuses an encoding with which no net can solve the task."""
+
+    def remarks(self, steps: int, net: NetSpec | None = None, encoding: EncodingSpec | None = None) -> list[str]:
         """What a person should know before a net is trained for so many steps."""
         return []
 
@@ -91,6 +95,7 @@ class Recipe(Spec):
 
     def __post_init__(self) -> None:
         check_types(self)
+        self.task.check_encoding(self.encoding)
         choose(self.precision, PRECISIONS, "precision")
         check("1 or more", **{name: getattr(self, name) for name in ("steps", "log_every", "seeds", "together")})
         check("0 or more", first_seed=self.first_seed)

@@ -13,7 +13,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from rwf.derive import Bundle, Jet, Wanted, seed
 from rwf.errors import check_positive
-from rwf.recipe import Adam, ModifiedDeepONet, Periodic, Recipe, TaskSpec
+from rwf.pde import Box, periodic
+from rwf.pde.checks import check_periods
+from rwf.recipe import Adam, EncodingSpec, ModifiedDeepONet, Periodic, Recipe, TaskSpec
 from rwf.signals import grf
 from rwf.signals.cache import cached
 from rwf.solvers import burgers
@@ -118,6 +120,9 @@ class Burgers(TaskSpec):
 
     def build(self, signal: int) -> BurgersOperator:
         return _build(self, signal)
+
+    def check_encoding(self, encoding: EncodingSpec) -> None:
+        check_periods("Burgers", Box(x=periodic(0.0, 1.0), t=(0.0, 1.0)), encoding)
 
     def describe(self) -> str:
         return (

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from rwf.accumulate import mean_over_pieces
 from rwf.measure import psnr, ssim
-from rwf.recipe import MLP, Adam, Factorization, Gaussian, NetSpec, Recipe, TaskSpec
+from rwf.recipe import MLP, Adam, EncodingSpec, Factorization, Gaussian, NetSpec, Recipe, TaskSpec
 from rwf.render import Camera, Radiance, Rays, Sampling, distances, pixel_rays, render_rays, render_view
 from rwf.signals.scenes import distance_to_middle, load_scene, source
 from rwf.study import Beside, Study
@@ -56,7 +56,7 @@ class SceneViews(TaskSpec):
     def describe(self) -> str:
         return source(self.scene)
 
-    def remarks(self, steps: int, net: NetSpec | None = None) -> list[str]:
+    def remarks(self, steps: int, net: NetSpec | None = None, encoding: EncodingSpec | None = None) -> list[str]:
         """Rays that end before what the cameras look at, or begin behind it, see nothing of it."""
         scene = load_scene(self.scene, self.size)
         away = distance_to_middle(scene.poses[: scene.split[0]])

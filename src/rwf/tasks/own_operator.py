@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from tyro.conf import Suppress
 
 from rwf.nets.blocks import fitting
-from rwf.recipe import Adam, DeepONet, NetSpec, Recipe, TaskSpec
+from rwf.recipe import Adam, DeepONet, EncodingSpec, NetSpec, Recipe, TaskSpec
 from rwf.signals import operator_data
 from rwf.signals.scaling import Scaling
 from rwf.tasks.base import Task
@@ -107,7 +107,7 @@ class OwnOperator(TaskSpec):
     def describe(self) -> str:
         return f"own operator data ({self.content[:8] or self.path})"
 
-    def remarks(self, steps: int, net: NetSpec | None = None) -> list[str]:
+    def remarks(self, steps: int, net: NetSpec | None = None, encoding: EncodingSpec | None = None) -> list[str]:
         return list(_remarks(self, Path(self.path).stat().st_mtime_ns)) if Path(self.path).is_file() else []
 
 

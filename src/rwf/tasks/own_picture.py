@@ -9,7 +9,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from rwf.recipe import MLP, Adam, Factorization, Gaussian, Recipe, TaskSpec
+from rwf.recipe import MLP, Adam, EncodingSpec, Factorization, Gaussian, NetSpec, Recipe, TaskSpec
 from rwf.recipe.checks import check
 from rwf.signals.images import read_image, reduced
 from rwf.tasks.image import ImageRegression
@@ -24,6 +24,8 @@ SHORTER = {  # what --quick changes
     "encoding.scale": 6.0,  # frequencies that so few pixels can tell
 }
 _LEAST = 4  # pixels along the shorter side
+_TELLING, _GOOD = 6, 10  # trained pixels along the shorter side for each unit of the features' scale: fewer alias
+_DARK = 1 / 8  # of white: nothing is brighter in a picture that is remarked on
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,25 @@ class OwnPicture(TaskSpec):
             raise ValueError(f"A picture is one signal, number 0; number {signal} is asked for.")
         stat = Path(self.path).stat() if Path(self.path).is_file() else None
         return _build(self, stat.st_mtime_ns if stat else 0)
+
+    def remarks(self, steps: int, net: NetSpec | None = None, encoding: EncodingSpec | None = None) -> list[str]:
+        """Features that turn faster than the trained pixels can tell, and pictures that are all but black."""
+        image, said = self.build(0).image, []
+        rows, columns = (-(-n // self.every) for n in image.shape[:2])
+        fewest = min(rows, columns)
+        if isinstance(encoding, Gaussian) and fewest < _TELLING * abs(encoding.scale):
+            every = " or --task.every 1" if self.every > 1 else ""
+            said.append(
+                f"{rows} × {columns} pixels are trained on, too few for features of scale {encoding.scale:g}: what "
+                f"lies between them is fitted at random. Use --encoding.scale {fewest / _GOOD:.2g}{every}"
+            )
+        brightest = float(image.max())
+        if brightest < _DARK:
+            said.append(
+                f"nothing is brighter than {brightest:.2g} of white, against which PSNR is measured, and flattered so: "
+                "spread its values over the range of its bits (12 bits fill a sixteenth of 16)"
+            )
+        return said
 
     def describe(self) -> str:
         known = f" ({self.content[:8]})" if self.content else ""

@@ -9,7 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, UInt8
 
-from rwf.recipe import MLP, Adam, Affine, Factorization, Gaussian, Identity, NetSpec, Positional, Recipe, TaskSpec
+from rwf.recipe import (
+    MLP,
+    Adam,
+    Affine,
+    EncodingSpec,
+    Factorization,
+    Gaussian,
+    Identity,
+    NetSpec,
+    Positional,
+    Recipe,
+    TaskSpec,
+)
 from rwf.signals.occupancy import mesh_picture, pool_bits, surroundings
 from rwf.signals.pool import UNIT, corners, pool_points
 from rwf.signals.shapes import find_shape, source
@@ -147,7 +159,7 @@ class MeshOccupancy(TaskSpec):
     def describe(self) -> str:
         return source(self.mesh)
 
-    def remarks(self, steps: int, net: NetSpec | None = None) -> list[str]:
+    def remarks(self, steps: int, net: NetSpec | None = None, encoding: EncodingSpec | None = None) -> list[str]:
         """Points that come again teach less than new ones: docs/shapes.md has how much."""
         if steps * self.batch <= self.pool:
             return []
