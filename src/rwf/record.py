@@ -4,7 +4,7 @@ recipe.json          the job: recipe, parametrization, members, hash
 environment.json     versions, commit, device, precision
 metrics.jsonl        one line for each look at the metrics, a value a member
 weights.safetensors  the trained nets, members stacked along the first axis
-summary.json         final metrics, rate, divergence; written last: a folder that has it is complete
+summary.json         final metrics, rate, divergence, whose copy it is; written last: a folder that has it is complete
 checkpoints/         the last two states of an unfinished run
 """
 
@@ -84,6 +84,18 @@ def write_result(folder: Path, nets: Any, summary: Mapping[str, Any]) -> None:
     write_atomically(folder / "summary.json", _dumps(_finite(summary)))
     # With all that is in it: a process that was killed while it wrote one leaves the half of it.
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+
+def copy_result(folder: Path, job: Job, run: "Run", tuning: Mapping[str, Any] | None) -> None:
+    """Closes a run folder with what another holds of the same training; the summary says whose copy it is."""
+    clear(folder)
+    write_recipe(folder, job)
+    for path in run.folder.iterdir():
+        if path.is_file() and path.name not in ("recipe.json", "summary.json") and not path.name.startswith("."):
+            write_atomically(folder / path.name, path.read_bytes())
+    origin = run.summary.get("copy_of") or run.folder.name
+    summary = {**run.summary, "tuning": tuning, "copy_of": None if origin == folder.name else origin}
+    write_atomically(folder / "summary.json", _dumps(summary))
 
 
 def is_complete(folder: Path) -> bool:

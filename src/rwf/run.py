@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ def run_job(
 ) -> Path:
     """Trains a job and writes its run folder below `root`; a folder that is complete is left as it is.
 
+    A rate that was tuned may be the recipe's own: the same training is then copied where it is complete, either way.
+
     **Arguments:** `resume` continues an unfinished run from its last checkpoint, `fresh` throws it away, and a
     complete one whose files are damaged;
     `tuning` is recorded beside the result: how the learning rate was found; past `deadline`, a time of
@@ -51,9 +53,14 @@ def run_job(
     folder = root / job.folder
     if _is_done(folder, job, progress, fresh=fresh):
         return folder
+    if twin := _twin(root, job):
+        with record.locked(folder):
+            record.copy_result(folder, job, twin, tuning)
+        progress.note(f"{job.title}: the same training as {twin.folder}, and a copy of it")
+        return folder
     if time.monotonic() > deadline:
         raise InterruptedRunError(f"{job.title}: not begun, the time is over")
-    for remark in job.recipe.task.remarks(job.recipe.steps, job.recipe.net):
+    for remark in job.recipe.task.remarks(job.recipe.steps, job.recipe.net, job.recipe.encoding):
         progress.note(f"{job.title}: {remark}")
     task, shared = train.load_tasks(job)
     data = data_hash(job, task, shared)
@@ -87,6 +94,17 @@ def _is_done(folder: Path, job: Job, progress: Progress, *, fresh: bool) -> bool
     run.check_data(job.recipe.task)
     progress.note(f"{job.title}: done before, in {folder}")
     return True
+
+
+def _twin(root: Path, job: Job) -> record.Run | None:
+    """A complete run of the same training in another row: the tuned rate may be the recipe's own."""
+    twin = replace(job, tuned=not job.tuned)
+    try:
+        run = record.read_run(root / twin.folder)
+    except (FileNotFoundError, record.DamagedRunError):
+        return None
+    same_data = run.environment.get("data") == job.recipe.task.describe()
+    return run if same_data and run.info["hash"] == twin.hash and record.is_as_written(run) else None
 
 
 def data_hash(job: Job, task: Any, shared: bool) -> str:
