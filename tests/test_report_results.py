@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fabricate import job, run_folder
+from fabricate import LOOKS, job, run_folder
 from rwf import report
 from rwf.environment import hashed
-from rwf.report.results_format import seal_of
+from rwf.report import results_format
+from rwf.report.results_format import LIMIT, seal_of
 
 REPOSITORY = Path(__file__).parents[1]
 TUNING = {
@@ -87,7 +88,31 @@ def test_a_whole_study_stays_small(tmp_path):
         run_folder(tmp_path / "runs", job(name, seeds=8), 1 / 3)
         run_folder(tmp_path / "runs", job(name, seeds=8, changes={"optim.lr": 0.01}, tuned=True), 1 / 7)
     run_folder(tmp_path / "runs", job("rwf", seeds=8, grid=grid), 1 / 9)
-    assert saved(tmp_path / "runs", tmp_path).stat().st_size < 300_000
+    assert saved(tmp_path / "runs", tmp_path).stat().st_size < LIMIT
+
+
+def test_curves_are_thinned_until_a_file_is_small(runs, tmp_path, monkeypatch):
+    whole = saved(runs, tmp_path)
+    monkeypatch.setattr(results_format, "_LOOKS", (LOOKS, 5, 3, 2))
+    monkeypatch.setattr(results_format, "LIMIT", whole.stat().st_size * 8 // 9)
+    thin = saved(runs, tmp_path / "thin")
+    report.check_results(thin)
+    assert thin.stat().st_size < results_format.LIMIT
+    before, after = json.loads(whole.read_text()), json.loads(thin.read_text())
+    assert [len(record["curves"]["step"]) for record in before["records"]] == [LOOKS] * len(before["records"])
+    assert {len(record["curves"]["step"]) for record in after["records"]} < {5, 3}
+    assert after["rows"] == before["rows"]
+
+
+def test_the_band_of_one_member_is_kept_as_one_column(tmp_path):
+    folder = run_folder(tmp_path / "runs", job("plain", seeds=1), 0.5)
+    path = saved(folder, tmp_path)
+    assert len(json.loads(path.read_text())["records"][0]["curves"]["loss"]) == 1
+    one, other = (report.load([source])[0].curves.band("loss") for source in (folder, path))
+    assert one is not None
+    assert other is not None
+    np.testing.assert_allclose(other.median, one.median, rtol=1e-5)
+    np.testing.assert_array_equal(other.low, other.high)
 
 
 @pytest.mark.parametrize("more", [4, 6, 8])
@@ -219,7 +244,7 @@ def test_other_files_are_refused(tmp_path):
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "results").glob("*.json")), ids=lambda path: path.name)
 def test_committed_results_have_curves_hashes_and_provenance(path):
     report.check_results(path)
-    assert path.stat().st_size < 300_000
+    assert path.stat().st_size < LIMIT
 
 
 def source_at(commit):

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from rwf.report.curves import Curves, thinned
+from rwf.report.curves import QUANTILES, Curves, thinned
 from rwf.report.records import Member, Part, Record
 from rwf.report.rows import rows
 from rwf.spec import digest
 
 FORMAT = "rwf-results-1"
-_LOOKS = 100
-_GRID_LOOKS = 12  # a grid is read at its end; its curves are evidence that it was run
-_NUMBERS = 15_000  # in all curves of a file, which keeps it below 300 kB
+LIMIT = 400_000  # bytes of a file: a repository keeps one a case, and all that it ever was
+_LOOKS = (100, 70, 50, 35, 25, 17, 12)  # at the curves of a record: the most that the limit allows
+_GRID_LOOKS = _LOOKS[-1]  # a grid is read at its end; its curves are evidence that it was run
 _SIGNIFICANT = 6
 
 
@@ -26,17 +26,15 @@ def content_of(case: str, records: Sequence[Record]) -> dict[str, Any]:
     for part in (part for record in records for part in record.parts):
         parts.setdefault(part.info["hash"], part)
     order = sorted(parts)
-    kept = [rounded(_record_to_json(record, order, _looks(records, record))) for record in records]
     runs = [_part_to_json(case, parts[name]) for name in order]
-    content = {"format": FORMAT, "case": case, "records": kept, "runs": runs}
-    content["rows"] = [rounded(asdict(row)) for row in rows(records_in(content, 0.0))]
+    content: dict[str, Any] = {"format": FORMAT, "case": case, "seal": "", "rows": [], "records": [], "runs": runs}
+    for looks in _LOOKS:
+        kept = ((record, min(looks, _GRID_LOOKS) if record.setting else looks) for record in records)
+        content["records"] = [rounded(_record_to_json(record, order, looks)) for record, looks in kept]
+        content["rows"] = content["rows"] or [rounded(asdict(row)) for row in rows(records_in(content, 0.0))]
+        if len(dumps(content)) < LIMIT:
+            break
     return content | {"seal": seal_of(content)}
-
-
-def _looks(records: Sequence[Record], record: Record) -> int:
-    """How many looks at its curves a record keeps: fewer where a file has many."""
-    lines = 3 * sum(len(r.curves.values) for r in records if not r.setting)
-    return min(_GRID_LOOKS if record.setting else _LOOKS, max(_GRID_LOOKS, _NUMBERS // max(1, lines)))
 
 
 def _record_to_json(record: Record, order: Sequence[str], looks: int) -> dict[str, Any]:
@@ -65,12 +63,16 @@ def _jumped(record: Record) -> dict[str, list[int | None]]:
 
 
 def _curves_to_json(curves: Curves) -> dict[str, Any]:
-    """Columns of quantiles; a curve that is the same as the loss, as with a loss of one term, says so."""
+    """Columns of quantiles, one where they are all the same, as those of one member are.
+
+    A curve that is the same as the loss, as with a loss of one term, says so.
+    """
     loss = curves.values.get("loss")
     found: dict[str, Any] = {"step": curves.step.tolist()}
     for name, values in curves.values.items():
         same = name != "loss" and loss is not None and np.array_equal(values, loss, equal_nan=True)
-        found[name] = "loss" if same else _without_nan(values.T)
+        one = np.array_equal(values, np.broadcast_to(values[:, :1], values.shape), equal_nan=True)
+        found[name] = "loss" if same else _without_nan(values.T[:1] if one else values.T)
     return found
 
 
@@ -117,12 +119,15 @@ def _record_from_json(content: Mapping[str, Any], kept: Mapping[str, Any], time:
 
 
 def _curves_from_json(kept: Mapping[str, Any]) -> Curves:
+    step = np.array(kept.get("step", []), int)
     values = {
-        name: np.array(kept["loss"] if columns == "loss" else columns, float).T
+        name: np.broadcast_to(
+            np.array(kept["loss"] if columns == "loss" else columns, float).T, (len(step), len(QUANTILES))
+        )
         for name, columns in kept.items()
         if name != "step"
     }
-    return Curves(np.array(kept.get("step", []), int), values, are_quantiles=True)
+    return Curves(step, values, are_quantiles=True)
 
 
 def _without_nan(values: np.ndarray) -> list[list[float | None]]:
