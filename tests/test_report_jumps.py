@@ -89,5 +89,8 @@ def test_an_old_results_file_knows_nothing_of_jumps(tmp_path):
     (record,) = report.load([path, tmp_path / "more"])
     assert [member.jumped for member in record.members] == [None, None, None, 0, 0, 0]
     assert jump_notes([record]) == []
+    (said,) = jump_notes([replace(record, members=(*record.members[:4], replace(record.members[4], jumped=20)))])
+    assert "of 1 of 2 jumped" in said
+    assert said.endswith("first at step 20; 3 others were not looked at.")
     jumped_too = replace(record, members=tuple(replace(member, jumped=20) for member in record.members))
     assert jump_notes([jumped_too, *report.load([path])])[1:] == ["Jumps were not counted in 1 of the rows."]

@@ -240,6 +240,17 @@ def test_bold_marks_the_best_and_all_not_distinguishable_from_it(tmp_path):
     assert n == "6"
 
 
+def test_who_was_spared_a_hard_seed_is_not_the_best_for_it(tmp_path):
+    """Its mean is the lowest, and over the seeds that both have it is behind: as on Lego, where one seed fails."""
+    run_folder(tmp_path, job("rwf", seeds=4), [0.10, 0.11, 0.10, 0.9])
+    run_folder(tmp_path, job("aa", seeds=3), [0.12, 0.13, 0.121])
+    line = next(line for line in report.markdown([tmp_path]).splitlines() if line.startswith("| none"))
+    _, aa, _, rwf, n = (cell.strip() for cell in line.split("|")[3:8])
+    assert aa.startswith("0.12")
+    assert rwf.startswith("**0.30")
+    assert n == "3/4"
+
+
 def test_the_papers_value_stands_beside_ours(tmp_path):
     run_folder(tmp_path, job("rwf"), 0.05)
     records = [replace(record, case="advection", variant="regular") for record in report.load([tmp_path])]

@@ -9,7 +9,7 @@ import numpy as np
 
 from rwf.report.names import contender, headlines, metric, number
 from rwf.report.records import Record
-from rwf.report.statistics import Verdict, paired_interval, verdict
+from rwf.report.statistics import Verdict, interval_of_mean, verdict
 
 
 class Side(NamedTuple):
@@ -81,7 +81,7 @@ def compare(one: Record, other: Record, name: str) -> Comparison | None:
     if higher is None or not pairs or one.data != other.data or one.quick != other.quick:
         return None
     left, right = (np.array([side[pair] for pair in pairs]) for side in (ours, theirs))
-    interval, method = paired_interval({pair: ours[pair] - theirs[pair] for pair in pairs})
+    interval, method = interval_of_mean({pair: ours[pair] - theirs[pair] for pair in pairs})
     low, high = interval or (None, None)
     return Comparison(
         case=one.case,

@@ -44,8 +44,10 @@ def jump_notes(records: Sequence["Record"]) -> list[str]:
         unknown += not known
         if steps := [step for step in known if step]:
             what, times = ("test error", f"{math.sqrt(FACTOR):.1f}") if _ERROR in record.metrics else ("loss", FACTOR)
+            others = len(record.members) - len(known)
             found.append(
                 f"{contender(record.parametrization, record.tuned)}, {record.variant}: the {what} of {len(steps)} of "
-                f"{len(known)} jumped to more than {times} times its lowest before, first at step {min(steps):,}."
+                f"{len(known)} jumped to more than {times} times its lowest before, first at step {min(steps):,}"
+                f"{f'; {others} others were not looked at' if others else ''}."
             )
     return [*found, f"Jumps were not counted in {unknown} of the rows."] if found and unknown else found

@@ -5,6 +5,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from rwf.report.comparisons import compare
 from rwf.report.jumps import jump_notes
 from rwf.report.names import PARAMETRIZATIONS, headlines, metric, number, without_rate
@@ -17,7 +19,7 @@ RECIPES_RATE = "recipe's"
 
 @dataclass(frozen=True)
 class Cell:
-    """One number: `best` marks the best mean of a line and all that cannot be told from it at this n."""
+    """One number: `best` marks the best of a line, over what its cells share, and all that cannot be told from it."""
 
     value: str
     median: str
@@ -126,11 +128,19 @@ def _line(variant: str, tuned: bool, name: str, records: Sequence[Record]) -> Li
 
 
 def _best(name: str, records: dict[str, Record], row: dict[str, Row]) -> set[str]:
-    """The best mean and those that are not distinguishable from it; none where a line has one cell alone."""
-    means = {parametrization: r.mean for parametrization, r in row.items() if r.mean is not None}
+    """The best and those that are not distinguishable from it; none where a line has one cell alone.
+
+    The best is that of the seeds and signals that all cells have: one that was spared a hard seed is not better for it.
+    """
+    finals = {parametrization: records[parametrization].finals(name) for parametrization, r in row.items() if r.n}
     higher = metric(name).higher
-    if higher is None or len(means) < 2:
+    if higher is None or len(finals) < 2:
         return set()
+    shared = set.intersection(*(set(values) for values in finals.values()))
+    means = {
+        parametrization: float(np.mean([value for pair, value in values.items() if pair in shared or not shared]))
+        for parametrization, values in finals.items()
+    }
     first = (max if higher else min)(means, key=lambda parametrization: means[parametrization])
     tied = {
         other

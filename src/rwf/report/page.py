@@ -3,6 +3,7 @@
 import base64
 import functools
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from rwf.report.theory_table import Check, theory_table
 from rwf.report.tuning import rates, tunings
 from rwf.report.versus import tabulated
 from rwf.tensors import write_atomically
+
+_THEORY_CASE = "regression-1d"  # beside whose figures the checks of the theorems stand
 
 
 def write_page(
@@ -40,7 +43,10 @@ def write_page(
     # Names of folders, variants and devices come from files: all are escaped.
     template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(source)
     cases = list(dict.fromkeys(record.case for record in records))
-    shown = {case: drawn(case, records, note) for case in cases}
+    with ThreadPoolExecutor(1) as beside:  # the checks are compiled for the most part, which leaves Python free to draw
+        if theory and _THEORY_CASE in cases:
+            beside.submit(_theory)
+        shown = {case: drawn(case, records, note) for case in cases}
     html = template.render(
         title=f"rwf: {', '.join(cases)}",
         quick=any(record.quick for record in records),
@@ -74,7 +80,7 @@ def _case(case: str, records: Sequence[Record], shown: Sequence[Drawn], *, theor
         "reaching": reaching(mine),
         "reaching_heading": HEADING,
         "reaching_legend": LEGEND,
-        "theory": _theory() if theory and case == "regression-1d" else [],
+        "theory": _theory() if theory and case == _THEORY_CASE else [],
         "provenance": provenance(mine),
     }
 

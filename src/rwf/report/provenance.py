@@ -12,7 +12,7 @@ _PACKAGES = ("rwf", "python", "jax", "jaxlib", "equinox", "optax", "numpy")
 
 @dataclass(frozen=True)
 class Provenance:
-    """One run folder in words; what it did not record is a dash."""
+    """One run folder in words; what it did not record is a dash. A copy has the seconds of its original."""
 
     name: str
     folder: str
@@ -25,6 +25,7 @@ class Provenance:
     steps: str
     seconds: str
     rate: str
+    copy_of: str
 
 
 def provenance(records: Sequence[Record]) -> list[Provenance]:
@@ -50,6 +51,7 @@ def _provenance(part: Part) -> Provenance:
         steps=count(summary.get("steps")),
         seconds="–" if seconds is None else f"{seconds:,.1f} + {summary.get('compile_seconds') or 0:.1f} compiling",
         rate=count(summary.get("rate")),
+        copy_of=summary.get("copy_of") or "",
     )
 
 

@@ -18,8 +18,9 @@ _METRICS = {f"{name}_to_{percent}_percent" for name in ("steps", "seconds") for 
 HEADING = ("variant", "parametrization", "error", "reached by", "steps", "95 % interval", "seconds", "95 % interval")
 LEGEND = (
     "The first look at the metrics at or below each error: the mean over the members that reached it, with its "
-    "interval (t). Seconds are those of the program in which the members of a line train together, without compilation"
-    "; other programs on the same device make them more, and where they are known to have been there a † says so"
+    "interval (t) where all did; where some did not, it is the mean of the early ones, and has none. Seconds are those "
+    "of the program in which the members of a line train together, without compilation; other programs on the same "
+    "device make them more, and where they are known to have been there a † says so"
 )
 
 
@@ -68,9 +69,9 @@ def _line(record: "Record", percent: int) -> tuple[str, ...]:
         f"{percent} %",
         f"{steps.n} of {len(record.members)}",
         count(steps.mean),
-        _interval(steps),
+        _interval(steps, len(record.members)),
         count(seconds.mean) + (_beside(record) if seconds.n else ""),
-        _interval(seconds),
+        _interval(seconds, len(record.members)),
     )
 
 
@@ -78,5 +79,8 @@ def _beside(record: "Record") -> str:
     return " †" if any(part.environment.get("beside") for part in record.parts) else ""
 
 
-def _interval(values: Summary) -> str:
-    return "–" if values.low is None else f"{count(max(0.0, values.low))} to {count(values.high)}"
+def _interval(values: Summary, members: int) -> str:
+    """In words; none where some members never came: their steps are more than any that is known."""
+    if values.low is None or values.n < members:
+        return "–"
+    return f"{count(max(0.0, values.low))} to {count(values.high)}"

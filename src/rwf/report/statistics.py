@@ -8,11 +8,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import stdtrit
 
+# Student's t pays for few values with width. The percentile bootstrap does not: of normal values its 95 % interval
+# covers the mean 75 % of the time at n = 3, 88 % at 8 and 92 % at 16, and of skewed ones less often than t too.
 LEVEL = 0.95
-RESAMPLES = 10_000
-# The percentile bootstrap never leaves the range of the sample: at n = 3 its 95 % interval is that range, and
-# covers the mean of a symmetric distribution 75 % of the time. Student's t pays for few values with width.
-FEWEST_TO_RESAMPLE = 6
 
 Sample = Mapping[tuple[int, int], float]  # values by seed and signal
 Interval = tuple[float, float] | None
@@ -37,9 +35,7 @@ def summarize(sample: Sample) -> Summary:
         return Summary(0, None, None, None, None, None)
     values = np.array(list(sample.values()), float)
     std = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    table = _crossed(sample)
-    interval = t_interval(_independent(sample)) if table is None else crossed_interval(table)
-    low, high = interval or (None, None)
+    low, high = interval_of_mean(sample)[0] or (None, None)
     return Summary(len(values), float(np.mean(values)), std, float(np.median(values)), low, high)
 
 
@@ -77,26 +73,15 @@ def crossed_interval(table: Float[np.ndarray, "seeds signals"]) -> Interval:
     return float(mean) - half, float(mean) + half
 
 
-def bootstrap_interval(values: Float[np.ndarray, " n"]) -> Interval:
-    """The 95 % percentile bootstrap interval of the mean; the same values give the same interval."""
-    rng = np.random.default_rng(0)  # a report is a function of its runs: its resamples are fixed
-    means = values[rng.integers(0, len(values), (RESAMPLES, len(values)))].mean(axis=1)
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
+def interval_of_mean(sample: Sample) -> tuple[Interval, str]:
+    """The 95 % interval of the mean of some values, or of some paired differences, and the method.
 
-
-def paired_interval(sample: Sample) -> tuple[Interval, str]:
-    """The 95 % interval of a mean difference, and the method: resampled from six pairs on, t below.
-
-    With several seeds and several signals both are random factors.
+    With several seeds and several signals both are random factors; otherwise Student's t.
     """
     table = _crossed(sample)
     if table is not None:
         return crossed_interval(table), "seeds and signals"
-    differences = _independent(sample)
-    if len(differences) >= FEWEST_TO_RESAMPLE:
-        return bootstrap_interval(differences), "bootstrap"
-    return t_interval(differences), "paired t"
+    return t_interval(_independent(sample)), "t"
 
 
 def _crossed(sample: Sample) -> Float[np.ndarray, "seeds signals"] | None:

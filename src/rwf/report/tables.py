@@ -11,7 +11,10 @@ from rwf.report.layout import RECIPES_RATE, Cell, Layout, Line, layouts
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
 
-_LEGEND = "mean ± standard deviation of n runs; bold: the best, and all not distinguishable from it at this n"
+_LEGEND = (
+    "mean ± standard deviation of n runs; bold: the best over the seeds and signals that a line's cells share, and all "
+    "not distinguishable from it at this n"
+)
 _LONG = 12  # characters of a variant that stay on one line; longer ones break where a setting begins
 _WIDEST = 15  # characters of a mean with its spread, four of which fit beside the name of a variant
 

@@ -14,8 +14,8 @@ from rwf.report.names import contender, metric
 from rwf.report.records import Record
 
 _LEGEND = (
-    "mean difference of pairs that share seed and signal (95 % interval, over other signals, and other seeds where "
-    "there are several); the last column where it excludes 0"
+    "mean difference of pairs that share seed and signal (95 % interval by t, over other seeds and other signals, "
+    "whichever there are several of); the last column where it excludes 0"
 )
 _ALONE = "One run each: a difference without an interval tells nothing. More runs: --seeds 3, say."
 _COLOURS = {"better": "green", "worse": "red"}

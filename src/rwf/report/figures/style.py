@@ -68,10 +68,18 @@ def png(figure: "matplotlib.figure.Figure") -> bytes:
     It is laid out and drawn at once: `savefig` would draw it once before, for the layout alone.
     """
     agg = need("matplotlib", "Drawing figures", "matplotlib.backends.backend_agg")
+    _place_empty_labels(figure)
     with style(), io.BytesIO() as buffer:
         figure.set_dpi(DPI)
         agg.FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
         return buffer.getvalue()
+
+
+def _place_empty_labels(figure: "matplotlib.figure.Figure") -> None:
+    """Or matplotlib measures all ticks of an axis again and again to find a place for a label that is not there."""
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        if not axis.get_label_text():
+            axis.set_label_coords(0, 0)
 
 
 def label(record: Record) -> str:

@@ -46,7 +46,6 @@ def training(records: Sequence[Record], names: Sequence[str], title: str) -> Dra
             if (paper := _paper(record, name)) is not None:
                 papers = True
                 axes.plot(record.curves.step[-1], paper, "x", color=colour(record), clip_on=False, mew=1.8)
-        axes.set_title(_words(name))
         if name == METRIC and any(f"steps_to_{PERCENT[0]}_percent" in record.metrics for record in records):
             percents = True
             for percent in PERCENT:
@@ -54,6 +53,8 @@ def training(records: Sequence[Record], names: Sequence[str], title: str) -> Dra
                 place = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
                 axes.annotate(f"{percent} %", (1, percent / 100), color=FAINT, fontsize=8, **place)
         log_where_positive(axes, name)
+        # A logarithmic axis has no power of ten above it: its title need not be moved, nor all ticks measured for that.
+        axes.set_title(_words(name), y=1.0 if axes.get_yscale() == "log" else None)
         step_axis(axes)
     if papers:
         figure.axes[0].plot([], [], "x", color=FAINT, mew=1.8, label="the paper's final value")
