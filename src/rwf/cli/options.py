@@ -88,3 +88,17 @@ class PictureOptions:
     scale: int = 1  # times as large as the picture that it was trained on: a net knows what lies between pixels
     member: int = 0  # which net of the run
     data: Path | None = None  # the folder of data files that it was trained with; the variable RWF_DATA otherwise
+
+
+@dataclass(frozen=True)
+class SolutionOptions:
+    """Writes what a run has found of a PDE: its unknowns, and derivatives, on a grid or at points of your own."""
+
+    run: tyro.conf.Positional[Path]  # a complete run folder of a PDE, or a folder that holds one alone
+    file: tyro.conf.Positional[Path | None] = None  # the .py file that states the PDE, where it is your own
+    of: tuple[str, ...] = ()  # unknowns and derivatives, such as u u.x u.tt u.laplacian; all unknowns if none
+    residual: bool = False  # and what is left of the residual
+    grid: tuple[int, ...] = ()  # points along each coordinate; those of the test if none
+    at: Path | None = None  # a .csv or .npz file with points, a column for each coordinate, in the place of a grid
+    out: Path = Path("solution.npz")  # .npz or .csv
+    member: int = 0  # which net of the run

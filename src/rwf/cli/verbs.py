@@ -3,7 +3,15 @@
 from collections.abc import Callable
 
 from rwf.cli.execute import drawing, execute_jobs, print_tables
-from rwf.cli.options import PictureOptions, ReportOptions, ReproduceOptions, RunOptions, SaveOptions, SurfaceOptions
+from rwf.cli.options import (
+    PictureOptions,
+    ReportOptions,
+    ReproduceOptions,
+    RunOptions,
+    SaveOptions,
+    SolutionOptions,
+    SurfaceOptions,
+)
 from rwf.cli.places import check_file, check_folder
 from rwf.cli.words import REPRODUCE_HELP, RUN_HELP, grid, name_first, once, parametrizations, read, say, taken
 from rwf.data import use_data
@@ -205,6 +213,27 @@ def picture(words: list[str]) -> int:
     return 0
 
 
+def solution(words: list[str]) -> int:
+    """`rwf solution RUN [FILE.py] [options]`"""
+    options = read(SolutionOptions, words, "rwf solution", None)
+    from rwf.pde.solution import solution_of
+    from rwf.pde.writing import write_solution
+    from rwf.record import only_run
+    from rwf.registry import find_recipe
+    from rwf.signals.tables import check_table_file
+
+    check_file("--out", options.out)
+    check_table_file(options.out)
+    if options.file:
+        find_recipe(str(options.file))  # so that its problems are known
+    found = solution_of(only_run(options.run), options.member)
+    names = write_solution(
+        found, options.out, of=options.of, residual=options.residual, grid=options.grid, at=options.at
+    )
+    print(f"solution: {options.out} ({', '.join(names)})")
+    return 0
+
+
 VERBS: dict[str, Callable[[list[str]], int]] = {
     "list": list_recipes,
     "show": show_recipe,
@@ -215,4 +244,5 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "turntable": turntable,
     "surface": surface,
     "picture": picture,
+    "solution": solution,
 }

@@ -8,6 +8,7 @@ from rwf.pde.causal import Causal
 from rwf.pde.curriculum import Curriculum
 from rwf.pde.domain import Box, Interval, at, periodic
 from rwf.pde.problem import Problem, recipe
+from rwf.pde.solution import Solution
 from rwf.pde.task import PDETask
 from rwf.pde.unknown import Unknown
 from rwf.pde.weights import LossWeights
@@ -20,6 +21,7 @@ __all__ = [
     "LossWeights",
     "PDETask",
     "Problem",
+    "Solution",
     "Unknown",
     "at",
     "periodic",

@@ -69,12 +69,20 @@ class Box:
         """The length of each periodic coordinate, None for the others."""
         return tuple(float(i.high - i.low) if i.periodic else None for i in self.intervals)
 
+    def lines(self, counts: tuple[int, ...]) -> dict[str, Float[np.ndarray, " points"]]:
+        """The values of each coordinate on a grid with so many: with both ends, of a period with its first alone."""
+        if len(counts) != len(self.axes) or min(counts) < 1:
+            raise ValueError(
+                f"A grid of {counts} points is none of {', '.join(self.names)}: give a number, 1 or more, for each."
+            )
+        return {
+            name: np.linspace(i.low, i.high, n, endpoint=not i.periodic)
+            for (name, i), n in zip(self.axes, counts, strict=True)
+        }
+
     def grid(self, counts: tuple[int, ...]) -> list[Float[np.ndarray, "..."]]:
-        """One array a coordinate, each of the shape `counts`: a grid with the ends, of a period its first alone."""
-        lines = [
-            np.linspace(i.low, i.high, n, endpoint=not i.periodic) for i, n in zip(self.intervals, counts, strict=True)
-        ]
-        return list(np.meshgrid(*lines, indexing="ij"))
+        """One array a coordinate, each of the shape `counts`."""
+        return list(np.meshgrid(*self.lines(counts).values(), indexing="ij"))
 
     def face_bounds(self, face: Mapping[str, float]) -> Float[np.ndarray, "2 axes"]:
         """The lowest corner of a face and its widths: a coordinate that is held has the width zero."""

@@ -44,7 +44,7 @@ def cuts(task: PDETask) -> list[Cut]:
         return [Cut((), {})]
     sliced = "t" if "t" in counts else domain.names[-1]
     _, _, *others = (name for name in counts if name != sliced)
-    lines = {name: np.linspace(i.low, i.high, counts[name], endpoint=not i.periodic) for name, i in domain.axes}
+    lines = domain.lines(task.problem.counts)
     found = []
     for place in sorted({0, counts[sliced] // 2, counts[sliced] - 1}):
         held = {sliced: place} | {name: counts[name] // 2 for name in others}
