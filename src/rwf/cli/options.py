@@ -102,3 +102,13 @@ class SolutionOptions:
     at: Path | None = None  # a .csv or .npz file with points, a column for each coordinate, in the place of a grid
     out: Path = Path("solution.npz")  # .npz or .csv
     member: int = 0  # which net of the run
+
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """Applies an operator that a run has learnt to new functions."""
+
+    run: tyro.conf.Positional[Path]  # a complete run folder of an operator, or the .safetensors file of a saved one
+    data: tyro.conf.Positional[Path]  # NPZ or HDF5 with a and y as in training; with u, errors are measured too
+    out: Path = Path("predicted.npz")  # .npz, with y and u
+    member: int = 0  # which net of the run

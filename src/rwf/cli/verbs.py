@@ -5,6 +5,7 @@ from collections.abc import Callable
 from rwf.cli.execute import drawing, execute_jobs, print_tables
 from rwf.cli.options import (
     PictureOptions,
+    PredictOptions,
     ReportOptions,
     ReproduceOptions,
     RunOptions,
@@ -234,6 +235,22 @@ def solution(words: list[str]) -> int:
     return 0
 
 
+def predict(words: list[str]) -> int:
+    """`rwf predict RUN DATA [options]`"""
+    options = read(PredictOptions, words, "rwf predict", None)
+    from rwf import predict as predicting
+
+    check_file("--out", options.out)
+    if options.out.suffix.lower() != ".npz":
+        raise ValueError(f"--out {options.out}: functions at points go to an .npz file.")
+    found = predicting.predict(predicting.find_operator(options.run, options.member), options.data)
+    print(f"predicted: {predicting.write_predicted(options.out, found)} (u of {found.u.shape[0]} functions)")
+    if found.errors is not None:
+        worst = int(found.errors.argmax())
+        print(f"relative L² error: {found.errors.mean():.3g} in the mean, {found.errors.max():.3g} of function {worst}")
+    return 0
+
+
 VERBS: dict[str, Callable[[list[str]], int]] = {
     "list": list_recipes,
     "show": show_recipe,
@@ -245,4 +262,5 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "surface": surface,
     "picture": picture,
     "solution": solution,
+    "predict": predict,
 }

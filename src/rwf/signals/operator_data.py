@@ -112,6 +112,21 @@ def check(path: str | Path) -> Checked:
     return Checked(content.hexdigest()[:16], spans)
 
 
+def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays a and y of a file, which a trained operator is given; and u, which it should find, if there is one."""
+    with opened(path) as arrays:
+        for name in ("a", "y"):
+            if name not in arrays:
+                has = ", ".join(_names(Path(path))) or "none"
+                raise ValueError(f"{path}: there is no array {name!r}; the arrays of the file are: {has}.")
+        found = {name: np.asarray(arrays[name]) for name in ("a", "y", "u") if name in arrays}
+    for name, array in found.items():
+        if array.dtype.kind not in "fiu" or not array.size:
+            raise ValueError(f"{path}: {name!r} holds {array.dtype} of shape {array.shape}, no real numbers.")
+        _refuse_not_finite(path, name, 0, array)
+    return found
+
+
 def _span(name: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     numbers = rows.reshape(-1, rows.shape[-1] if name.startswith("y") else 1)
     return numbers.min(axis=0), numbers.max(axis=0)

@@ -1,0 +1,71 @@
+"""New functions through a trained operator, by one command."""
+
+import numpy as np
+import pytest
+
+from own_data import own, own_job, write
+from rwf.cli import main
+from rwf.operators import Operator
+from rwf.progress import Progress
+from rwf.run import run_job
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("operator")
+    return run_job(own_job(write(folder / "mine.npz", own())), folder / "runs", progress=Progress(quiet=True))
+
+
+@pytest.mark.parametrize("ending", [".npz", ".h5"])
+def test_a_run_and_a_saved_operator_predict_what_the_function_gives(trained, tmp_path, capsys, ending):
+    operator, new = Operator.from_run(trained), own(u=None)
+    new["a"], new["y"] = new["a"][:4] + 1, np.linspace(-1, 1, 9)[:, None]
+    data, out = write(tmp_path / f"new{ending}", new), tmp_path / "predicted.npz"
+    operator.fold().save(tmp_path / "operator.safetensors")
+    for source in (trained, trained.parent, tmp_path / "operator.safetensors"):
+        assert main(["predict", str(source), str(data), "--out", str(out)]) == 0
+        with np.load(out) as found:
+            assert set(found) == {"y", "u"}
+            np.testing.assert_allclose(found["u"], operator(new["a"], new["y"]), rtol=1e-4)
+    assert "relative" not in capsys.readouterr().out
+
+
+def test_errors_are_measured_where_the_answers_are_known(trained, tmp_path, capsys):
+    operator, known = Operator.from_run(trained), own()
+    out = tmp_path / "predicted.npz"
+    assert main(["predict", str(trained), str(write(tmp_path / "known.npz", known)), "--out", str(out)]) == 0
+    errors = np.linalg.norm(operator(known["a"], known["y"]) - known["u"], axis=1) / np.linalg.norm(known["u"], axis=1)
+    with np.load(out) as found:
+        np.testing.assert_allclose(found["errors"], errors, rtol=1e-4)
+    assert (
+        f"{errors.mean():.3g} in the mean, {errors.max():.3g} of function {errors.argmax()}" in capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"a": None}, "there is no array 'a'; the arrays of the file are: u, y"),
+        ({"a": np.ones((4, 5))}, "The functions have shape (4, 5); expected (functions, 3)"),
+        ({"y": np.ones((4, 2))}, "The points have shape (4, 2); expected (points, 1)"),
+        ({"a": np.full((20, 3), np.nan)}, "'a' holds values that are not finite, the first at (0, 0)"),
+        ({"a": np.full((20, 3), "x")}, "'a' holds <U1"),
+        ({"u": np.ones((20, 7))}, "u has shape (20, 7), and the functions at their points are (20, 6)"),
+        ({"u": np.zeros((20, 6))}, "u is zero everywhere in function 0"),
+    ],
+)
+def test_functions_that_do_not_fit_are_refused_by_name(trained, tmp_path, capsys, changes, reason):
+    data, out = write(tmp_path / "new.npz", own(**changes)), tmp_path / "out.npz"
+    assert main(["predict", str(trained), str(data), "--out", str(out)]) == 2
+    told = capsys.readouterr().err
+    assert reason in told
+    assert "new.npz" in told
+    assert not out.exists()
+
+
+def test_other_runs_and_other_endings_are_refused(trained, tmp_path, capsys):
+    data = write(tmp_path / "new.npz", own())
+    assert main(["predict", str(trained), str(data), "--out", str(tmp_path / "u.csv")]) == 2
+    assert "go to an .npz file" in capsys.readouterr().err
+    assert main(["predict", str(tmp_path), str(data)]) == 2
+    assert "holds 0 complete runs" in capsys.readouterr().err
