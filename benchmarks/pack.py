@@ -1,0 +1,86 @@
+"""A folder with all that rows need on a machine where nothing can be installed: the commit, pure packages, data.
+
+    python benchmarks/pack.py carry --data cavity_re1000.mat          # here; then take the folder there, and
+    bash carry/run.sh 9 "dr plain; dr rwf" "advection/causal aa"      # minutes, and lanes as of lanes.py
+
+`--packages` are those that the other machine lacks, `--python` is its version, `--data` files are taken from the folder
+that RWF_DATA names. There, runs go to runs/, where those of carry/runs are put first, and the next call continues them;
+lanes share a GPU by NVIDIA's MPS where that is installed. If the variable OUT names a folder, all files of runs below
+1 MiB are packed into it in pieces of 15 MB, runs.tgz.aa and on, to be joined with cat; weights and checkpoints apart,
+their first 30 MB (a file that is cut off there is lost).
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+PACKAGES = ("tyro", "docstring-parser", "typeguard", "folx")
+SCRIPT = """\
+#!/usr/bin/env bash
+# Written by benchmarks/pack.py. bash {folder}/run.sh MINUTES LANE..., or `source {folder}/run.sh` for its environment.
+here=$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd)
+export PYTHONPATH="$here/src:$here/py" RWF_COMMIT={commit} RWF_DATA="$here/data" RWF_CACHE="$PWD/runs/cache"
+export XLA_PYTHON_CLIENT_PREALLOCATE=false PYTHONUNBUFFERED=1
+[ "${{BASH_SOURCE[0]}}" = "$0" ] || return 0
+set -euo pipefail
+minutes=$1; shift
+[ ! -d "$here/runs" ] || {{ mkdir -p runs && cp -rn "$here/runs/." runs; }}
+if command -v nvidia-cuda-mps-control >/dev/null; then
+  export CUDA_MPS_PIPE_DIRECTORY="$PWD/runs/.mps" CUDA_MPS_LOG_DIRECTORY="$PWD/runs/.mps"
+  mkdir -p "$CUDA_MPS_PIPE_DIRECTORY"
+  nvidia-cuda-mps-control -d || true # it may run already
+fi
+python3 "$here/benchmarks/lanes.py" --minutes "$minutes" --out runs "$@" || echo "lanes ended with $?"
+[ -z "${{OUT:-}}" ] || {{
+  find runs -type f -size -1024k ! -name '*.safetensors' ! -path '*/.*' ! -path 'runs/cache/*' -print0 |
+    tar cz --null -T - | split -b 15M - "$OUT/runs.tgz."
+  find runs -name '*.safetensors' ! -path 'runs/cache/*' -print0 | tar cz --null -T - | head -c 30000000 |
+    split -b 15M - "$OUT/weights.tgz."
+}}
+"""
+
+
+def pack(folder: Path, commit: str, data: list[Path], packages: list[str], python: str) -> None:
+    """Writes the folder; what is there already of packages is not fetched again."""
+    for part in ("py", "data"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    archive = subprocess.run(["git", "archive", commit, "src/rwf", "benchmarks"], check=True, capture_output=True)
+    subprocess.run(["tar", "x", "-C", folder], input=archive.stdout, check=True)
+    for path in data:
+        (folder / "data" / path.name).write_bytes(path.read_bytes())
+    wanted = [name for name in packages if not list((folder / "py").glob(f"{name.replace('-', '_')}-*"))]
+    if wanted:
+        only = ["--no-deps", "--only-binary=:all:", "--python-version", python, "-d", str(folder / "wheels")]
+        subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", *only, *wanted], check=True)
+    for wheel in (folder / "wheels").glob("*-none-any.whl"):
+        with zipfile.ZipFile(wheel) as file:
+            file.extractall(folder / "py")
+        wheel.unlink()
+    if left := [path.name for path in (folder / "wheels").glob("*")]:
+        raise SystemExit(f"These are no pure packages, and cannot be carried so: {', '.join(left)}.")
+    (folder / "run.sh").write_text(SCRIPT.format(folder=folder.name, commit=commit))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--commit", default="HEAD", help="what is not committed is not taken along")
+    parser.add_argument("--data", nargs="*", default=[], help="names of files in the folder that RWF_DATA names")
+    parser.add_argument("--packages", nargs="*", default=list(PACKAGES))
+    parser.add_argument("--python", default="3.12", help="the version there")
+    options = parser.parse_args()
+    commit = subprocess.run(["git", "rev-parse", options.commit], check=True, capture_output=True, text=True)
+    files = [Path(os.environ.get("RWF_DATA", ".")) / name for name in options.data]
+    if missing := [path for path in files if not path.is_file()]:
+        raise SystemExit(f"There is no {missing[0]}: RWF_DATA names the folder of --data.")
+    pack(options.folder, commit.stdout.strip(), files, options.packages, options.python)
+    size = sum(path.stat().st_size for path in options.folder.rglob("*") if path.is_file())
+    print(f"{options.folder}: {size / 2**20:.1f} MiB, commit {commit.stdout[:7]}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
