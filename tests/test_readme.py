@@ -1,0 +1,121 @@
+"""The numbers of the README are those of results/."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rwf import report
+from rwf.report.comparisons import compare
+from rwf.report.paper import paper_value
+
+REPOSITORY = Path(__file__).parents[1]
+TABLE = {  # the beginning of a line of the table: case, variant, metric
+    "1D regression": ("regression-1d", "none", "rel_l2"),
+    "[images](docs/images.md), Natural": ("image/natural", "gaussian", "psnr"),
+    "images, Text": ("image/text", "gaussian", "psnr"),
+    "[tomography](docs/images.md), phantoms": ("ct/shepp", "gaussian", "psnr"),
+    "tomography, a brain": ("ct/brain", "gaussian", "psnr"),
+    "[shapes](docs/shapes.md), Dragon": ("shape/dragon", "gaussian", "iou"),
+    "shapes, Armadillo": ("shape/armadillo", "gaussian", "iou"),
+    "[Lego](docs/scenes.md)": ("nerf/lego", "gaussian", "psnr"),
+    "[advection](docs/advection.md), regular": ("advection", "regular", "rel_l2"),
+    "advection, curriculum": ("advection", "curriculum", "rel_l2"),
+    "advection, causal": ("advection", "causal", "rel_l2"),
+    "[cavity](docs/cavity.md), Re = 1,000": ("cavity", "modified-mlp", "rel_l2"),
+    "cavity, our setting": ("cavity", "ours", "rel_l2"),
+    "[diffusion–reaction](docs/operators.md)": ("dr", "deeponet", "rel_l2"),
+    "[Darcy](docs/operators.md)": ("darcy", "deeponet", "rel_l2"),
+}
+DIFFERENCES = {
+    "1D regression": ("regression-1d", "other-targets", "rel_l2"),
+    "images, Natural": ("image/natural", "gaussian", "psnr"),
+    "images, Text": ("image/text", "gaussian", "psnr"),
+    "tomography, phantoms": ("ct/shepp", "gaussian", "psnr"),
+    "tomography, a brain": ("ct/brain", "gaussian", "psnr"),
+    "shapes, Dragon": ("shape/dragon", "gaussian", "iou"),
+    "shapes, Armadillo": ("shape/armadillo", "gaussian", "iou"),
+    "Lego": ("nerf/lego", "gaussian", "psnr"),
+    "diffusion–reaction": ("dr", "deeponet", "rel_l2"),
+    "advection, regular": ("advection", "regular", "steps_to_10_percent"),
+}
+NUMBER = re.compile(r"[−-]?\d[\d,]*\.?\d*")
+
+
+@pytest.fixture(scope="module")
+def records():
+    return report.load([REPOSITORY / "results"])
+
+
+def cells(heading, beginning):
+    """The cells of a line of a table below a heading."""
+    text = (REPOSITORY / "README.md").read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {beginning}")]
+    return [cell.strip().replace("**", "") for cell in line.strip("|").split("|")]
+
+
+def numbers(text):
+    """The numbers of a text, each with half a unit of its last digit."""
+    found = [word.replace("−", "-").replace(",", "") for word in NUMBER.findall(text)]
+    return [(float(word), 0.5 * 10.0 ** -len(word.partition(".")[2])) for word in found]
+
+
+def assert_rounded(text, values):
+    given = numbers(text)
+    assert len(given) == len(values), text
+    for (number, half), value in zip(given, values, strict=True):
+        assert abs(number - value) <= half * 1.02, (text, value)  # the last digit of results/ is rounded itself
+
+
+def record_of(records, case, variant, parametrization):
+    """The one with this name at the recipe's own rate, or at the rate that the variant says."""
+    wanted = (case, variant, parametrization, False)
+    (found,) = [r for r in records if (r.case, r.variant, r.parametrization, r.tuned) == wanted]
+    return found
+
+
+def faster_variant(records, case, variant):
+    """The variant at RWF's first effective rate, or None."""
+    found = [r.variant for r in records if r.case == case and re.fullmatch(rf"{variant}\+optim\.lr=[\d.]+", r.variant)]
+    return found[0] if found else None
+
+
+def measured(record, metric):
+    """The mean over members; of Darcy the median, and of Lego that of the seeds that all have and that do not fail."""
+    final = {member.seed: member.final[metric] for member in record.members}
+    lego = record.case == "nerf/lego"
+    values = [final[0], final[2]] if lego else [member.final[metric] for member in record.members]
+    return float((np.median if record.case == "darcy" else np.mean)(values))
+
+
+@pytest.mark.parametrize("beginning", TABLE)
+def test_means_are_those_of_the_results(records, beginning):
+    case, variant, metric = TABLE[beginning]
+    name, n, *own, control, paper = cells("Where it stands", beginning)
+    factor = 100 if "%" in name else 1
+    found = [record_of(records, case, variant, parametrization) for parametrization in ("plain", "aa", "wn", "rwf")]
+    members = [len(record.members) for record in found]
+    counts = {min(members), max(members)} if "¹" not in name else {min(members)}
+    assert [int(number) for number, _ in numbers(n)] == sorted(counts)
+    for record, text in zip(found, own, strict=True):
+        assert_rounded(text, [factor * measured(record, metric)])
+    faster = faster_variant(records, case, variant)
+    assert bool(control) == bool(faster)
+    if faster:
+        assert_rounded(control, [factor * measured(record_of(records, case, faster, "plain"), metric)])
+    if numbers(paper):
+        printed = [paper_value(case, variant, record.parametrization, metric) for record in found]
+        assert_rounded(paper.replace(", ", " "), [factor * value for value in printed])
+
+
+@pytest.mark.parametrize("beginning", DIFFERENCES)
+def test_differences_are_those_of_the_results(records, beginning):
+    case, variant, metric = DIFFERENCES[beginning]
+    name, *texts, n = cells("How much of RWF is its learning rate?", beginning)
+    factor = 100 if "in %" in name else 1
+    others = [record_of(records, case, v, "plain") for v in (variant, faster_variant(records, case, variant))]
+    found = [compare(record_of(records, case, variant, "rwf"), other, metric) for other in others]
+    for text, c in zip(texts, found, strict=True):
+        assert_rounded(text, [factor * value for value in (c.difference, c.low, c.high)])
+    assert [int(number) for number, _ in numbers(n.replace(",", " "))] == list(dict.fromkeys(c.n for c in found))
