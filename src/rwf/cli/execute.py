@@ -39,8 +39,8 @@ def _check(options: Execution) -> None:
     check_folder("--out", options.out)
 
 
-def execute_jobs(jobs: list[Any], options: Execution, words: list[str], *, title: str) -> int:
-    """Runs jobs, then prints the table and writes the report."""
+def execute_jobs(jobs: list[Any], options: Execution, words: list[str], *, title: str, then: str = "") -> int:
+    """Runs jobs, then prints the table and writes the report; `then` is a command for the RUN that came last."""
     from rwf.plan import execute
     from rwf.progress import Progress
     from rwf.run import InterruptedRunError, run_job
@@ -79,6 +79,8 @@ def execute_jobs(jobs: list[Any], options: Execution, words: list[str], *, title
             print(f"report: {path}")
         except ImportError as error:
             print(f"no report: {error}")
+    if then:
+        print(f"what was learnt: {then.replace('RUN', shlex.quote(str(folders[-1])), 1)}")
     return 0
 
 

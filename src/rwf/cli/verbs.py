@@ -1,5 +1,6 @@
 """The verbs. Each reads its words, and calls one function of the library."""
 
+import shlex
 from collections.abc import Callable
 
 from rwf.cli.execute import drawing, execute_jobs, print_tables
@@ -69,7 +70,7 @@ def run_recipe(words: list[str]) -> int:
     """`rwf run RECIPE [options]`"""
     from rwf.plan import comparison
     from rwf.recipe import lost_settings, with_optimizer
-    from rwf.registry import find_recipe
+    from rwf.registry import find_recipe, is_own_file
 
     name, rest = name_first(words, "run RECIPE [options]", RUN_HELP)
     found = find_recipe(name)
@@ -90,7 +91,9 @@ def run_recipe(words: list[str]) -> int:
         raise ValueError("--tune-lr tunes the rate of one setting, and --grid sweeps many: use them one by one.")
     tuned = jobs if options.tune_lr else []
     plan = [(job, False) for job in jobs] + [(job, True) for job in tuned]
-    return execute_jobs(plan, options.execution, ["run", *words], title=options.recipe.case)
+    own = shlex.quote(name.partition(".py:")[0] + ".py" if ".py:" in name else name) if is_own_file(name) else ""
+    then = found.recipe.task.shown_by.replace("FILE", own).strip()
+    return execute_jobs(plan, options.execution, ["run", *words], title=options.recipe.case, then=then)
 
 
 def reproduce(words: list[str]) -> int:

@@ -31,6 +31,7 @@ class Problem(TaskSpec):
 
     domain: ClassVar[Box]
     unknowns: ClassVar[tuple[str, ...]] = ("u",)
+    shown_by: ClassVar[str] = "rwf solution RUN FILE"
 
     points: int = 1_024  # of the residual, drawn anew in every step
     condition_points: int = 128  # of each condition

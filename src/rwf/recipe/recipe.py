@@ -52,6 +52,7 @@ class TaskSpec(Spec, abc.ABC):
     """Which task on which data; subclasses live beside their task."""
 
     memory_only: ClassVar[tuple[str, ...]] = ()  # settings that decide how much memory is used, not what comes out
+    shown_by: ClassVar[str] = ""  # the command that shows or applies what a RUN has learnt; FILE is a person's own
 
     @abc.abstractmethod
     def build(self, signal: int) -> "Task":

@@ -59,6 +59,7 @@ class Tomography(PixelTask):
 class Projections(TaskSpec):
     """Twenty phantoms or brain slices, seen from so many angles; the signal is the number of the picture."""
 
+    shown_by: ClassVar[str] = "rwf picture RUN"
     memory_only: ClassVar[tuple[str, ...]] = ("blocks",)
 
     pictures: Literal["shepp", "brain"] = "shepp"

@@ -2,7 +2,7 @@
 
 import functools
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import equinox as eqx
 import jax
@@ -54,6 +54,8 @@ class Triples(Task):
 @dataclass(frozen=True)
 class DiffusionReaction(TaskSpec):
     """u_t = D u_xx + k u^2 + a(x), zero at first and at both ends; a is a Gaussian field, known on the grid."""
+
+    shown_by: ClassVar[str] = "rwf predict RUN NEW.npz"
 
     train: int = 5_000  # functions
     test: int = 100

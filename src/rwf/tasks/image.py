@@ -75,6 +75,7 @@ class ImageRegression(PixelTask):
 class ImageSet(TaskSpec):
     """One of the paper's two sets of 16 images; the signal is the number of the image."""
 
+    shown_by: ClassVar[str] = "rwf picture RUN --scale 2"
     memory_only: ClassVar[tuple[str, ...]] = ("blocks",)
 
     images: Literal["natural", "text"] = "natural"

@@ -25,6 +25,7 @@ _DENSITIES = {"relu": jax.nn.relu, "softplus": lambda x: jax.nn.softplus(x - 1)}
 class SceneViews(TaskSpec):
     """Views of a scene: `lego` (a stand-in without data), `procedural`, or the path of a folder or an NPZ file."""
 
+    shown_by: ClassVar[str] = "rwf turntable RUN"
     memory_only: ClassVar[tuple[str, ...]] = ("block", "pieces")
     later: ClassVar[tuple[str, ...]] = ("density",)
 

@@ -82,6 +82,7 @@ class StreamedRegression(Task):
 class OwnOperator(TaskSpec):
     """Pairs of functions from a file, which is one signal; `rwf.signals.operator_data` says how it is laid out."""
 
+    shown_by: ClassVar[str] = "rwf predict RUN NEW.npz"
     memory_only: ClassVar[tuple[str, ...]] = ("memory", "path")
 
     path: Suppress[str]  # these two say which data it is: no settings

@@ -32,6 +32,7 @@ _DARK = 1 / 8  # of white: nothing is brighter in a picture that is remarked on
 class OwnPicture(TaskSpec):
     """A picture from a file, whatever its shape; it is the only signal."""
 
+    shown_by: ClassVar[str] = "rwf picture RUN --scale 2"
     memory_only: ClassVar[tuple[str, ...]] = ("blocks",)
 
     path: str

@@ -115,6 +115,8 @@ class Occupancy(Task):
 class MeshOccupancy(TaskSpec):
     """A mesh to be learnt."""
 
+    shown_by: ClassVar[str] = "rwf surface RUN"
+
     mesh: str = "dragon"  # dragon, armadillo, knot, gyroid, or a mesh file of your own
     pool: int = 81_920_000  # distinct training points, as many as 10,000 steps take; their labels are kept
     batch: int = 8_192
