@@ -12,8 +12,10 @@ their first 30 MB (a file that is cut off there is lost).
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -45,6 +47,10 @@ python3 "$here/benchmarks/lanes.py" --minutes "$minutes" --out runs "$@" || echo
 
 def pack(folder: Path, commit: str, data: list[Path], packages: list[str], python: str) -> None:
     """Writes the folder; what is there already of packages is not fetched again."""
+    for part in ("src", "benchmarks"):  # of an earlier call: files that this commit has not would stay
+        if (folder / part).exists() and not (folder / "run.sh").exists():
+            raise SystemExit(f"{folder} has a folder {part} that is not of this program. Name another, or delete it.")
+        shutil.rmtree(folder / part, ignore_errors=True)
     for part in ("py", "data"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     archive = subprocess.run(["git", "archive", commit, "src/rwf", "benchmarks"], check=True, capture_output=True)
@@ -52,15 +58,15 @@ def pack(folder: Path, commit: str, data: list[Path], packages: list[str], pytho
     for path in data:
         (folder / "data" / path.name).write_bytes(path.read_bytes())
     wanted = [name for name in packages if not list((folder / "py").glob(f"{name.replace('-', '_')}-*"))]
-    if wanted:
-        only = ["--no-deps", "--only-binary=:all:", "--python-version", python, "-d", str(folder / "wheels")]
-        subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", *only, *wanted], check=True)
-    for wheel in (folder / "wheels").glob("*-none-any.whl"):
-        with zipfile.ZipFile(wheel) as file:
-            file.extractall(folder / "py")
-        wheel.unlink()
-    if left := [path.name for path in (folder / "wheels").glob("*")]:
-        raise SystemExit(f"These are no pure packages, and cannot be carried so: {', '.join(left)}.")
+    with tempfile.TemporaryDirectory() as wheels:
+        if wanted:
+            only = ["--no-deps", "--only-binary=:all:", "--python-version", python, "-d", wheels]
+            subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", *only, *wanted], check=True)
+        for wheel in Path(wheels).iterdir():
+            if not wheel.name.endswith("-none-any.whl"):
+                raise SystemExit(f"{wheel.name} is no pure package, and cannot be carried so.")
+            with zipfile.ZipFile(wheel) as file:
+                file.extractall(folder / "py")
     (folder / "run.sh").write_text(SCRIPT.format(folder=folder.name, commit=commit))
 
 

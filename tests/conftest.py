@@ -5,6 +5,8 @@ import pkgutil
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# As many processes as cores run tests: threads of NumPy's BLAS would only wait for one another, at full speed.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Many tests compile the same small programs, in two processes and in those that they start: once is enough.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 
 import numpy as np
@@ -11,6 +12,7 @@ from rwf import record
 from rwf.progress import Progress
 from rwf.run import InterruptedRunError, run_job
 from rwf.tensors import read_tensors
+from small import small_job
 
 QUIET = Progress(quiet=True)
 
@@ -46,6 +48,20 @@ def assert_same_result(first, second):
     curves = [record.read_run(folder).curves for folder in (first, second)]
     for name in set(curves[0]) - {"seconds"}:
         np.testing.assert_array_equal(curves[0][name], curves[1][name], err_msg=name)
+
+
+class Complete:
+    """Complete runs of the small recipe, each trained once, to have copies of."""
+
+    def __init__(self, make_folder):
+        self.make_folder, self.trained = make_folder, {}
+
+    def __call__(self, name, root):
+        """A copy below another root, as if it had been trained there."""
+        job = small_job(name)
+        if name not in self.trained:
+            self.trained[name] = run_job(job, self.make_folder(name), progress=QUIET)
+        return shutil.copytree(self.trained[name], root / job.folder)
 
 
 def interrupted(job, root, step=20):

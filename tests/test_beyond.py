@@ -46,7 +46,8 @@ NETS = {
 @functools.cache
 def make(name):
     """A net as training would leave it, so that no bias is zero."""
-    return trained(jax.jit(NETS[name][0])(jax.random.key(0)))
+    shapes = jax.eval_shape(NETS[name][0], jax.random.key(0))
+    return trained(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes))
 
 
 def net_of(values):

@@ -4,6 +4,7 @@ import dataclasses
 import tomllib
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -61,11 +62,10 @@ def off_by_a_bit(net):
 @pytest.mark.parametrize("kind", [Cavity, StreamCavity])
 def test_residuals_vanish_on_an_exact_solution_and_on_no_other(kind):
     task = kind(**(SMALL | {"reynolds": 10.0})).build(0)
-    batch = task.batch(jax.random.key(0), STEP)
     exact = kovasznay(10.0, kind is StreamCavity)
 
     def residuals(net):
-        terms = task.losses(net, batch, STEP)
+        terms = jax.jit(lambda key: task.losses(net, task.batch(key, STEP), STEP))(jax.random.key(0))
         return {name: float(value) for name, value in terms.items() if name.startswith("residual")}
 
     assert max(residuals(exact).values()) < 1e-6
@@ -74,10 +74,11 @@ def test_residuals_vanish_on_an_exact_solution_and_on_no_other(kind):
 
 def test_the_walls_stand_the_lid_moves_and_each_has_a_quarter_of_the_points():
     task = Cavity(**SMALL).build(0)
-    points = task.batch(jax.random.key(0), STEP)[64:]
+    batch = eqx.filter_jit(task.batch)(jax.random.key(0), STEP)
+    points = np.asarray(batch)[64:]
     for wall in (points[:, 0] == 0, points[:, 0] == 1, points[:, 1] == 0, points[:, 1] == 1):
         assert int(wall.sum()) == 4
-    still = task.losses(lambda x: x @ jnp.zeros((2, 3)), task.batch(jax.random.key(0), STEP), STEP)
+    still = jax.jit(lambda batch: task.losses(lambda x: x @ jnp.zeros((2, 3)), batch, STEP))(batch)
     np.testing.assert_allclose(still["walls_u"], 0.25)
     assert float(still["walls_v"]) == 0
 
@@ -87,9 +88,10 @@ def test_walls_that_are_built_in_hold_for_any_net():
     assert not any(name.startswith("walls") for name in terms_of(problem))
     side = np.linspace(0, 1, 9)
     net = lambda points: points @ jnp.full((2, 3), 3.0) + 1.0  # noqa: E731
+    velocity = jax.jit(lambda points: problem.velocity(net, points))
     ends, zeros = np.zeros_like(side), np.zeros(9)
     for x, y, lid in ((ends, side, zeros), (ends + 1, side, zeros), (side, ends, zeros), (side, ends + 1, None)):
-        u, v = problem.velocity(net, jnp.asarray(np.stack([x, y], axis=-1), jnp.float32))
+        u, v = velocity(jnp.asarray(np.stack([x, y], axis=-1), jnp.float32))
         np.testing.assert_allclose(u, solver.lid_velocity(side, 50.0) if lid is None else lid, atol=1e-6)
         np.testing.assert_allclose(v, 0.0, atol=1e-6)
 
@@ -111,10 +113,11 @@ def test_residuals_fade_where_the_lid_meets_the_walls():
 def test_the_curriculum_goes_through_the_reynolds_numbers():
     recipe = find_recipe("cavity/mlp").recipe
     task = dataclasses.replace(recipe.task, **(SMALL | {"reynolds": 1000.0})).build(0)
-    batch, net = task.batch(jax.random.key(0), STEP), kovasznay(100.0, False)
+    batch, net = eqx.filter_jit(task.batch)(jax.random.key(0), STEP), kovasznay(100.0, False)
+    residual = jax.jit(lambda step: task.losses(net, batch, step)["residual_u"])
 
     def loss(step):
-        return float(task.losses(net, batch, jnp.int32(step))["residual_u"])
+        return float(residual(jnp.int32(step)))
 
     assert loss(0) < 1e-6  # the net solves the equations at Re = 100 alone
     assert loss(19_999) < 1e-6
@@ -132,16 +135,18 @@ def test_the_error_is_that_of_the_speed_on_the_whole_grid():
         i, j = jnp.round(points * 15).astype(int).T
         return jnp.stack([u[i, j], -v[i, j], 0 * points[:, 0]], axis=-1)  # the speed does not know a sign
 
-    assert float(task.metrics(knows)["rel_l2"]) < 1e-6
-    assert set(task.metrics(knows)) == {"rel_l2"}
-    np.testing.assert_allclose(task.metrics(lambda points: 1.1 * knows(points))["rel_l2"], 0.1, rtol=1e-4)
+    metrics = jax.jit(lambda factor: task.metrics(lambda points: factor * knows(points)))
+    assert set(metrics(1.0)) == {"rel_l2"}
+    assert float(metrics(1.0)["rel_l2"]) < 1e-6
+    np.testing.assert_allclose(metrics(1.1)["rel_l2"], 0.1, rtol=1e-4)
 
 
 def test_the_streamfunction_gives_the_velocity():
     problem = StreamCavity(**SMALL)
     points = jnp.array([[0.2, 0.3], [0.7, 0.9]])
-    u, v = problem.velocity(kovasznay(100.0, True), points)
-    np.testing.assert_allclose(jnp.stack([u, v], axis=-1), kovasznay(100.0, False)(points)[:, :2], rtol=1e-5)
+    u, v = jax.jit(lambda points: problem.velocity(kovasznay(100.0, True), points))(points)
+    expected = np.asarray(jax.jit(kovasznay(100.0, False))(points))
+    np.testing.assert_allclose(np.stack([u, v], axis=-1), expected[:, :2], rtol=1e-5)
 
 
 def test_the_published_file_is_a_second_error_where_it_is_there(tmp_path, monkeypatch):
@@ -149,8 +154,9 @@ def test_the_published_file_is_a_second_error_where_it_is_there(tmp_path, monkey
     scipy.io.savemat(tmp_path / "cavity_re1000.mat", {"u": np.full((128, 128), 3.0), "v": np.full((128, 128), 4.0)})
     task = Cavity(points=8, condition_points=4).build(0)
     net = lambda points: points @ jnp.zeros((2, 3)) + jnp.array([0.0, 5.0, 0.0])  # noqa: E731
-    assert float(task.metrics(net)["rel_l2_file"]) == 0
-    assert task.metrics(net)["rel_l2"] > 1
+    metrics = jax.jit(lambda: task.metrics(net))()
+    assert float(metrics["rel_l2_file"]) == 0
+    assert metrics["rel_l2"] > 1
     (tmp_path / "cavity_re1000.mat").write_bytes(b"MATLAB 5.0 torn")
     with pytest.raises(ValueError, match="cannot be read as a MATLAB file"):
         Cavity(points=8, condition_points=4).build(0)
@@ -200,11 +206,12 @@ def two_terms(params):
 def test_balanced_terms_have_gradients_of_the_sizes_of_their_fixed_weights():
     weights, params = LossWeights((("large", 5.0),), balance_every=10, memory=0.5), jnp.array([3.0, 4.0])
     ones = {"small": jnp.ones(()), "large": jnp.ones(())}
-    factors = weights.rebalanced(ones, two_terms, params, jnp.int32(0))
+    rebalanced = jax.jit(lambda factors, params, step: weights.rebalanced(factors, two_terms, params, step))
+    factors = rebalanced(ones, params, jnp.int32(0))
     norms = gradient_norms(lambda p: {n: factors[n] * value for n, value in two_terms(p).items()}, params)
     np.testing.assert_allclose(norms["large"], 5 * norms["small"], rtol=1e-5)
-    assert weights.rebalanced(ones, two_terms, params, jnp.int32(7)) == ones  # between two balancings nothing changes
-    later = weights.rebalanced(ones, two_terms, params, jnp.int32(10))
+    assert rebalanced(ones, params, jnp.int32(7)) == ones  # between two balancings nothing changes
+    later = rebalanced(ones, params, jnp.int32(10))
     np.testing.assert_allclose(later["small"], 0.5 + 0.5 * factors["small"], rtol=1e-5)
 
 

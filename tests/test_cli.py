@@ -1,6 +1,7 @@
 """The command line, as a person types it."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,11 +25,19 @@ def own(tmp_path):
     return str(path)
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    root = tmp_path_factory.mktemp("trained")
+    (root / "own.py").write_text(OWN)
+    words = ["run", str(root / "own.py"), "--parametrization", "plain", "rwf", "--out", str(root / "runs"), "--quiet"]
+    assert main(words) == 0
+    return root / "runs"
+
+
 @pytest.fixture
-def runs(own, tmp_path, capsys):
-    assert main(["run", own, "--parametrization", "plain", "rwf", "--out", str(tmp_path / "runs"), "--quiet"]) == 0
-    capsys.readouterr()
-    return tmp_path / "runs"
+def runs(trained, tmp_path):
+    """A copy of some runs, to do with as one likes."""
+    return shutil.copytree(trained, tmp_path / "runs")
 
 
 def test_help_is_printed_without_importing_jax():

@@ -29,11 +29,11 @@ FIELDS = {
 def test_rows_that_are_kept_together_are_the_same(name):
     with precision(jnp.float64):
         rng = np.random.default_rng(3)
-        field = FIELDS[name]()
+        field = jax.jit(FIELDS[name])()
         weight, bias = jnp.asarray(rng.normal(size=(2, 4))), jnp.asarray(rng.normal(size=4))
         given, moved = (
             (field, weight, bias),
-            jax.tree.map(lambda leaf: 0.3 * jnp.ones_like(leaf), (field, weight, bias)),
+            jax.tree.map(lambda leaf: jnp.asarray(np.full_like(leaf, 0.3)), (field, weight, bias)),
         )
 
         def derivatives(layer):
@@ -42,14 +42,16 @@ def test_rows_that_are_kept_together_are_the_same(name):
                 return sum(jnp.sum((i + 1) * row**3) for i, row in enumerate(rows))
 
             gradient = jax.grad(loss, argnums=(0, 1, 2))
-            members = jax.tree.map(lambda leaf: jnp.stack([leaf, 2 * leaf]), given)
-            return [
-                layer(*given),
-                jax.jvp(layer, given, moved)[1],
-                gradient(*given),
-                jax.jvp(lambda *moving: gradient(*moving), given, moved)[1],
-                jax.vmap(gradient)(*members),
-            ]
+            members = jax.tree.map(lambda leaf: jnp.asarray(np.stack([leaf, 2 * np.asarray(leaf)])), given)
+            return jax.jit(
+                lambda given, moved, members: [
+                    layer(*given),
+                    jax.jvp(layer, given, moved)[1],
+                    gradient(*given),
+                    jax.jvp(lambda *moving: gradient(*moving), given, moved)[1],
+                    jax.vmap(gradient)(*members),
+                ]
+            )(given, moved, members)
 
         def plain(field, weight, bias):
             return field @ weight + bias
@@ -58,7 +60,7 @@ def test_rows_that_are_kept_together_are_the_same(name):
 
 
 def test_only_values_know_the_bias():
-    found = stacked(FIELDS["bundle"](), jnp.zeros((2, 3)), jnp.arange(3.0))
+    found = jax.jit(stacked)(jax.jit(FIELDS["bundle"])(), jnp.zeros((2, 3)), jnp.arange(3.0))
     assert isinstance(found, Bundle)
     for part in found.jets:
         assert isinstance(part, Jet)
@@ -71,7 +73,7 @@ def test_rows_are_kept_together_on_a_gpu_alone(monkeypatch):
     def program(field):  # a function of its own each time: what is traced is remembered
         return str(jax.make_jaxpr(lambda *given: affine(*given))(field, jnp.ones((2, 3)), jnp.ones(3)))
 
-    field = FIELDS["jet"]()
+    field = jax.jit(FIELDS["jet"])()
     assert "optimization_barrier" not in program(field)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert "optimization_barrier" in program(field)
@@ -81,7 +83,7 @@ def test_rows_are_kept_together_on_a_gpu_alone(monkeypatch):
 def test_biases_and_weights_are_summed_from_what_was_kept_together(monkeypatch):
     """The gradients of both come after the barrier: nothing that leads to them is computed once more for either."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    field = FIELDS["jet"]()
+    field = jax.jit(FIELDS["jet"])()
 
     def loss(weight, bias):
         return jnp.sum(elementwise(jnp.tanh, affine(field, weight, bias)).laplacian() ** 2)

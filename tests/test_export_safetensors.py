@@ -4,6 +4,7 @@ import runpy
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -46,8 +47,9 @@ def test_names_and_layout_are_those_that_are_documented(tmp_path):
 
 
 def test_equinox_layers_have_the_names_and_shapes_of_pytorch(tmp_path):
-    keys = jax.random.split(KEY)
-    model = [eqx.nn.Conv2d(2, 4, 3, key=keys[0]), eqx.nn.Linear(4, 3, key=keys[1])]
+    shapes = eqx.filter_eval_shape(lambda key: [eqx.nn.Conv2d(2, 4, 3, key=key), eqx.nn.Linear(4, 3, key=key)], KEY)
+    rng = np.random.default_rng(0)
+    model = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), leaf.dtype), shapes)
     model = rwf.factorize(model, key=KEY)
     path = save_weights(model, tmp_path / "weights.safetensors")
     named = load_file(path)

@@ -1,5 +1,6 @@
 """Weights move between Equinox, Flax Linen, Flax NNX and PyTorch in a file, and the function stays what it was."""
 
+import functools
 import importlib.util
 
 import equinox as eqx
@@ -29,9 +30,15 @@ def factorized(model, kind, key=KEYS[0]):
     return model if kind == "plain" else rwf.factorize(model, key=key, trains=TRAINS[kind])
 
 
-def noisy(model):
-    """A copy with other biases: those that start at zero would hide a mistake."""
-    return jax.tree.map(lambda x: x + 0.1 if eqx.is_inexact_array(x) and x.ndim == 1 else x, model)
+def drawn(shapes, seed=0):
+    """A tree of shapes with numbers in it, biases too: to draw them as a framework does takes long to compile."""
+    rng = np.random.default_rng(seed)
+
+    def draw(leaf):
+        floating = hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
+        return jnp.asarray(0.3 * rng.normal(size=leaf.shape), leaf.dtype) if floating else leaf
+
+    return jax.tree.map(draw, shapes)
 
 
 def channels_last(layer):
@@ -46,26 +53,30 @@ def channels_last(layer):
 def nnx_layers():
     from flax import nnx
 
-    rngs, valid = nnx.Rngs(0), {"padding": "VALID", "rngs": nnx.Rngs(1)}
-    key = KEYS[1]
+    valid, key = {"padding": "VALID"}, KEYS[1]
+    make = functools.partial  # what makes a layer of Flax, a layer of Equinox, and the shape of an input
     return {
-        "dense": (nnx.Linear(4, 4, rngs=rngs), eqx.nn.Linear(4, 4, key=key), (4,)),
-        "general": (nnx.LinearGeneral(4, 4, rngs=rngs), eqx.nn.Linear(4, 4, key=key), (4,)),
-        "conv1d": (nnx.Conv(4, 4, (4,), strides=2, **valid), eqx.nn.Conv1d(4, 4, 4, 2, key=key), (9, 4)),
+        "dense": (make(nnx.Linear, 4, 4), make(eqx.nn.Linear, 4, 4, key=key), (4,)),
+        "general": (make(nnx.LinearGeneral, 4, 4), make(eqx.nn.Linear, 4, 4, key=key), (4,)),
+        "conv1d": (make(nnx.Conv, 4, 4, (4,), strides=2, **valid), make(eqx.nn.Conv1d, 4, 4, 4, 2, key=key), (9, 4)),
         "conv2d": (
-            nnx.Conv(4, 6, (3, 2), feature_group_count=2, **valid),
-            eqx.nn.Conv2d(4, 6, (3, 2), groups=2, key=key),
+            make(nnx.Conv, 4, 6, (3, 2), feature_group_count=2, **valid),
+            make(eqx.nn.Conv2d, 4, 6, (3, 2), groups=2, key=key),
             (5, 6, 4),
         ),
         "up1d": (
-            nnx.ConvTranspose(4, 4, (4,), strides=2, **valid),
-            eqx.nn.ConvTranspose1d(4, 4, 4, 2, key=key),
+            make(nnx.ConvTranspose, 4, 4, (4,), strides=2, **valid),
+            make(eqx.nn.ConvTranspose1d, 4, 4, 4, 2, key=key),
             (5, 4),
         ),
-        "up2d": (nnx.ConvTranspose(4, 6, (3, 2), **valid), eqx.nn.ConvTranspose2d(4, 6, (3, 2), key=key), (5, 6, 4)),
+        "up2d": (
+            make(nnx.ConvTranspose, 4, 6, (3, 2), **valid),
+            make(eqx.nn.ConvTranspose2d, 4, 6, (3, 2), key=key),
+            (5, 6, 4),
+        ),
         "turned up2d": (
-            nnx.ConvTranspose(4, 4, (3, 3), strides=(2, 2), transpose_kernel=True, **valid),
-            eqx.nn.ConvTranspose2d(4, 4, 3, 2, key=key),
+            make(nnx.ConvTranspose, 4, 4, (3, 3), strides=(2, 2), transpose_kernel=True, **valid),
+            make(eqx.nn.ConvTranspose2d, 4, 4, 3, 2, key=key),
             (5, 6, 4),
         ),
     }
@@ -75,9 +86,13 @@ def nnx_layers():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["dense", "general", "conv1d", "conv2d", "up1d", "up2d", "turned up2d"])
 def test_weights_go_between_nnx_and_equinox(name, kind, tmp_path):
+    from flax import nnx
+
     theirs, ours, shape = nnx_layers()[name]
-    theirs, ours = factorized(noisy(theirs), kind), factorized(ours, kind, KEYS[2])
-    x = jax.random.normal(KEYS[3], (3, *shape))
+    graph, state = nnx.split(nnx.eval_shape(lambda: theirs(rngs=nnx.Rngs(0))))
+    theirs = factorized(nnx.merge(graph, drawn(state)), kind)
+    ours = factorized(drawn(eqx.filter_eval_shape(ours), seed=1), kind, KEYS[2])
+    x = drawn(jax.ShapeDtypeStruct((3, *shape), jnp.float32), seed=2)
     path = save_weights(theirs, tmp_path / "nnx.safetensors")
     assert distance(channels_last(load_weights(ours, path))(x), theirs(x)) < 1e-5
     path = save_weights(ours, tmp_path / "equinox.safetensors")
@@ -96,10 +111,11 @@ def linen_layers():
         def __call__(self, x):
             return linen.Conv(4, (3, 3), padding="VALID", feature_group_count=self.groups)(x)
 
+    make, key = functools.partial, KEYS[1]
     return {
-        "dense": (linen.Dense(4), eqx.nn.Linear(4, 4, key=KEYS[1]), (4,), {}),
-        "conv": (Net(), eqx.nn.Conv2d(4, 4, 3, key=KEYS[1]), (5, 6, 4), {"Conv_0": ""}),
-        "groups": (Net(2), eqx.nn.Conv2d(4, 4, 3, groups=2, key=KEYS[1]), (5, 6, 4), {"Conv_0": ""}),
+        "dense": (linen.Dense(4), make(eqx.nn.Linear, 4, 4, key=key), (4,), {}),
+        "conv": (Net(), make(eqx.nn.Conv2d, 4, 4, 3, key=key), (5, 6, 4), {"Conv_0": ""}),
+        "groups": (Net(2), make(eqx.nn.Conv2d, 4, 4, 3, groups=2, key=key), (5, 6, 4), {"Conv_0": ""}),
     }
 
 
@@ -108,9 +124,9 @@ def linen_layers():
 @pytest.mark.parametrize("name", ["dense", "conv", "groups"])
 def test_weights_go_between_linen_and_equinox(name, kind, tmp_path):
     module, ours, shape, rename = linen_layers()[name]
-    x = jax.random.normal(KEYS[3], (3, *shape))
-    theirs = factorized(noisy(module.init(KEYS[0], x)), kind)
-    ours = factorized(ours, kind, KEYS[2])
+    x = drawn(jax.ShapeDtypeStruct((3, *shape), jnp.float32), seed=2)
+    theirs = factorized(drawn(jax.eval_shape(module.init, KEYS[0], x)), kind)
+    ours = factorized(drawn(eqx.filter_eval_shape(ours), seed=1), kind, KEYS[2])
     path = save_weights(theirs, tmp_path / "linen.safetensors")
     loaded = load_weights(ours, path, rename=rename)
     expected = module.apply(rwf.materialize(theirs), x)
@@ -132,7 +148,7 @@ def test_names_of_flax_models_are_those_that_are_documented():
             x = linen.BatchNorm(use_running_average=True)(linen.Conv(6, (3,), name="stem")(x))
             return linen.Dense(2)(linen.ConvTranspose(5, (3,))(x))
 
-    variables = Net().init(KEYS[0], jnp.ones((1, 4, 3)))
+    variables = drawn(jax.eval_shape(Net().init, KEYS[0], jnp.ones((1, 4, 3))))
     shapes = {name: array.shape for name, array in named_weights(rwf.factorize(variables, key=KEYS[0])).items()}
     assert shapes == {
         "Dense_0.bias": (2,),

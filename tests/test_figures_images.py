@@ -8,7 +8,7 @@ import pytest
 from fabricate import ENVIRONMENT
 from fabricate import job as regression_job
 from fabricate import run_folder as regression_folder
-from rwf.build import member_arrays, member_net
+from rwf.build import member_net
 from rwf.job import Job
 from rwf.pictures import FILE, read_pictures, render, save_pictures
 from rwf.recipe import Siren
@@ -55,8 +55,10 @@ def run_folder(root, made, psnr=None, weights=True):
 
 
 def stacked_nets(made):
-    outputs = 3 if made.recipe.case.startswith("image") else 1
-    return jax.jit(jax.vmap(lambda member: member_net(made, member, 2, outputs)))(member_arrays(made))
+    outputs, members = 3 if made.recipe.case.startswith("image") else 1, made.members()
+    each = [dict(zip(members, values, strict=True)) for values in zip(*members.values(), strict=True)]
+    # One by one and not compiled as a whole: what draws a layer is shared by the jobs.
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *[member_net(made, one, 2, outputs) for one in each])
 
 
 @eqx.filter_jit

@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,8 +29,14 @@ def exactly(x):
 
 def losses(problem, net=exactly, step=0, key=0):
     task = problem.build(0)
-    batch = task.batch(jax.random.key(key), jnp.asarray(step))
-    return task.losses(net, batch, jnp.asarray(step)), batch
+
+    @jax.jit
+    def found(key, step):
+        batch = task.batch(key, step)
+        return task.losses(net, batch, step), batch
+
+    terms, batch = found(jax.random.key(key), jnp.asarray(step))
+    return terms, np.asarray(batch)
 
 
 def test_the_loss_is_that_of_the_equation():
@@ -49,7 +56,7 @@ def test_the_loss_is_that_of_the_equation():
 
 def test_points_lie_in_the_domain_and_on_their_faces():
     task = replace(small(), points=200, condition_points=100).build(0)
-    points = np.asarray(task.batch(jax.random.key(0), jnp.asarray(0)))
+    points = np.asarray(eqx.filter_jit(task.batch)(jax.random.key(0), jnp.asarray(0)))
     assert points.shape == (400, 3)
     assert (points >= [0, -1, 0]).all()
     assert (points <= [1, 1, 2]).all()
@@ -81,7 +88,7 @@ def test_the_error_is_relative_to_the_exact_solution():
     task = small().build(0)
     x, _, t = np.meshgrid(np.linspace(0, 1, 3), np.linspace(-1, 1, 4), np.linspace(0, 2, 5), indexing="ij")
     exact = np.exp(-t) * x
-    error = float(task.metrics(lambda points: jnp.ones((60, 1)))["rel_l2"])
+    error = float(jax.jit(lambda: task.metrics(lambda points: jnp.ones((60, 1))))()["rel_l2"])
     assert error == pytest.approx(np.linalg.norm(1 - exact) / np.linalg.norm(exact), rel=1e-5)
 
 
@@ -109,7 +116,8 @@ def test_without_an_exact_solution_the_residual_is_measured():
 
 
 def test_without_an_exact_solution_the_conditions_are_measured_too():
-    metrics = Held(points=4, condition_points=2, grid=(5,)).build(0).metrics(lambda x: x * 2)
+    task = Held(points=4, condition_points=2, grid=(5,)).build(0)
+    metrics = jax.jit(lambda: task.metrics(lambda x: x * 2))()
     assert float(metrics["rms_residual"]) == 1
     assert float(metrics["rms_conditions"]) == pytest.approx(math.sqrt((4**2 + 2**2) / 2 + 2**2))
 
@@ -135,7 +143,8 @@ def test_a_term_without_weight_is_left_out_of_the_balance():
 
 
 def test_time_is_sorted_for_causal_training_and_nothing_else_is():
-    points = np.asarray(small(causal=Causal(chunks=4)).build(0).batch(jax.random.key(0), jnp.asarray(0)))[:8]
+    task = small(causal=Causal(chunks=4)).build(0)
+    points = np.asarray(eqx.filter_jit(task.batch)(jax.random.key(0), jnp.asarray(0)))[:8]
     assert (np.diff(points[:, 2]) > 0).all()
     assert not (np.diff(points[:, 0]) > 0).all()
 

@@ -66,8 +66,13 @@ SIZES = {"points": 12, "condition_points": 6, "grid": (3, 3, 3)}
 
 def loss_and_gradient(problem, step=0):
     task = problem.build(0)
-    batch = task.batch(jax.random.key(1), jnp.asarray(step))
-    return eqx.filter_value_and_grad(lambda net: sum(task.losses(net, batch, jnp.asarray(step)).values()))(NET)
+
+    @eqx.filter_jit
+    def both(net, step):
+        batch = task.batch(jax.random.key(1), step)
+        return eqx.filter_value_and_grad(lambda net: sum(task.losses(net, batch, step).values()))(net)
+
+    return both(NET, jnp.asarray(step))
 
 
 @pytest.mark.parametrize(("along", "apart"), [(Along, OneByOne), (Lifted, LiftedOneByOne)])
@@ -108,14 +113,18 @@ def test_gauss_newton_sees_the_same_squares():
     found = []
     for problem in (Along(**SIZES), OneByOne(**SIZES)):
         task = problem.build(0)
-        batch = task.batch(jax.random.key(1), jnp.asarray(0))
-        groups = task.squares(NET, batch, jnp.asarray(0))
-        found.append([jax.vmap(functools.partial(group.residuals, NET))(group.samples) for group in groups])
+
+        @eqx.filter_jit
+        def residuals(net, task=task):
+            groups = task.squares(net, task.batch(jax.random.key(1), jnp.asarray(0)), jnp.asarray(0))
+            return [jax.vmap(functools.partial(group.residuals, net))(group.samples) for group in groups]
+
+        found.append(residuals(NET))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), *found)
 
 
 def test_without_an_exact_solution_the_residual_is_measured_along_it_too():
-    found, expected = (problem(**SIZES).build(0).metrics(NET) for problem in (Along, OneByOne))
+    found, expected = (eqx.filter_jit(problem(**SIZES).build(0).metrics)(NET) for problem in (Along, OneByOne))
     assert float(found["rms_residual"]) == pytest.approx(float(expected["rms_residual"]), rel=1e-5)
 
 

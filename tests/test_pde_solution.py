@@ -1,6 +1,7 @@
 """A trained solution is a function of its coordinates, in Python and as a file."""
 
 import json
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from rwf.cli import main
 from rwf.derive import concat
 from rwf.pde import Box, Problem, Solution, periodic, solution
 from rwf.pde.solution import solution_of
+from rwf.pde.writing import write_solution
 from rwf.recipe import MLP, Identity
 from rwf.record import find_runs
 from rwf.signals.tables import read_columns
@@ -106,12 +108,20 @@ def test_arrays_of_jax_give_arrays_of_jax_and_can_be_differentiated():
         return found(x=x, y=0.1, t=0.5)
 
     assert isinstance(of_x(jnp.float32(0.4)), jax.Array)
+    assert found(x=[0.4, 0.5], y=jnp.float32(0.1), t=0.5).shape == (2,)  # lists as well
     slope = jax.jit(jax.grad(of_x))(jnp.float32(0.4))
     np.testing.assert_allclose(slope, found("u.x", x=0.4, y=0.1, t=0.5), rtol=1e-4)
 
 
 def test_a_period_has_no_outside_and_rounding_is_none():
-    Solution(Pair(), exact_net)(x=7.0, t=2.0 + 1e-7)
+    found = Solution(Pair(), exact_net)  # of a net that is not periodic, and a residual with x in it
+    found(x=0.0, t=2.0 + 1e-7)
+    for far in (7.25, -3.75, 1e6 + 0.25, jnp.float32(7.25)):
+        np.testing.assert_allclose(found(x=far, t=1.0), found(x=0.25, t=1.0), rtol=1e-6)
+        for one, other in zip(
+            found.residual(x=far, t=1.0).values(), found.residual(x=0.25, t=1.0).values(), strict=True
+        ):
+            np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -122,11 +132,14 @@ def test_a_period_has_no_outside_and_rounding_is_none():
         ((), {"x": 0.5, "y": 0.0, "t": 2.5}, r"t = 2.5 lies outside the domain, where t is in \[0, 2\]"),
         ((), {"x": 0.5, "y": -1.5, "t": 2.0}, r"y = -1.5 lies outside"),
         ((), {"x": np.nan, "y": 0.0, "t": 0.0}, "x is not finite"),
+        ((), {"x": "half", "y": 0.0, "t": 0.0}, "x is <U4, no real number"),
+        ((), {"x": 0.5 + 1j, "y": 0.0, "t": 0.0}, "x is complex128, no real number"),
         ((), {"x": np.zeros(2), "y": np.zeros(3), "t": 0.0}, r"do not broadcast to one shape: x \(2,\), y \(3,\)"),
         ((), {"x": np.zeros(0), "y": 0.0, "t": 0.0}, "There is no point"),
         (("v",), {"x": 0.5, "y": 0.0, "t": 0.0}, "No unknown is called 'v'"),
         (("u.z",), {"x": 0.5, "y": 0.0, "t": 0.0}, "u.z is no derivative"),
         (("u.along",), {"x": 0.5, "y": 0.0, "t": 0.0}, "'u.along' is no derivative by coordinates. Write u.x"),
+        (("u.",), {"x": 0.5, "y": 0.0, "t": 0.0}, "'u.' is no derivative by coordinates"),
         (("u._name",), {"x": 0.5, "y": 0.0, "t": 0.0}, "'u._name' is no derivative"),
     ],
 )
@@ -143,7 +156,11 @@ def test_a_run_of_something_else_or_of_an_edited_file_is_refused(run, tmp_path, 
         Solution.from_run(run.folder, WAVE)
     info = json.loads(json.dumps(run.info))
     info["recipe"]["task"]["kind"] = "rwf_user_string.Wave"
-    with pytest.raises(ValueError, match=r"is a run of string.py, a file of your own: name it behind the run"):
+    with pytest.raises(ValueError, match=r"is a run of Wave in string.py, a file of your own: name it behind the run"):
+        solution_of(replace(run, info=info))
+    info = json.loads(json.dumps(run.info))
+    info["recipe"]["task"]["speed"] = 1.0  # which the file does not have any more
+    with pytest.raises(ValueError, match=r"The file of wave has changed since .* \(Wave has no field 'speed'"):
         solution_of(replace(run, info=info))
 
 
@@ -177,16 +194,45 @@ def test_the_command_takes_points_of_a_file_and_writes_a_line_for_each(run, tmp_
     np.testing.assert_array_equal(columns["x"], [0.5, 0.125])
     found = Solution.from_run(run.folder, WAVE)
     np.testing.assert_allclose(columns["u"], found(x=columns["x"], t=columns["t"]), rtol=1e-6)
-    grid = tmp_path / "grid.npz"
+    grid = tmp_path / "grid.NPZ"  # the very name, whatever its case
     assert main(["solution", str(run.folder), str(WAVE), "--grid", "3", "3", "--out", str(grid)]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"points.csv", "values.csv", "grid.NPZ"}
     assert main(["solution", str(run.folder), str(WAVE), "--at", str(grid), "--out", str(out)]) == 0
     assert len(read_columns(out, ("u",))["u"]) == 3  # lines of one length are points, one by one
+
+
+def test_other_columns_may_hold_any_text(tmp_path):
+    points = tmp_path / "points.csv"
+    points.write_text('station,number,"x", t\n"Rue A, left",7,0.5,"0.25"\nnorth #1,8,0.125,1\n')
+    columns = read_columns(points, ("x", "t"))
+    np.testing.assert_array_equal(columns["x"], [0.5, 0.125])
+    np.testing.assert_array_equal(columns["t"], [0.25, 1.0])
+
+
+@pytest.mark.parametrize(("of", "residual"), [(("u", "w", "u.x", "u_x"), False), (("residual",), True)])
+def test_no_column_takes_the_place_of_another(tmp_path, of, residual):
+    @dataclass(frozen=True)
+    class Named(Problem):
+        domain = Box(x=(0.0, 1.0))
+        unknowns = ("u", "w", "u_x", "residual")
+
+        def residual(self, u):
+            return u.x
+
+    def net(points):
+        return concat([points] * 4)
+
+    found, out = Solution(Named(), net), tmp_path / "found.npz"
+    with pytest.raises(ValueError, match=f"Two columns would be called {of[-1]}"):
+        write_solution(found, out, of=of, residual=residual, grid=(3,))
+    assert write_solution(found, out, of=(*of[:1], *of[:1]), grid=(3,)) == ["x", of[0]]
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("", "has no x; it has nothing"),
+        ("x,t,x\n1,1,0\n", "has several columns x"),
         ("x,y\n1,2\n", "has no t; it has x, y. Expected a column each: x, t"),
         ("x,t\n", "has no line below its first"),
         ("x,t\n1,two\n", "does not hold numbers below its first line .*'two'"),
@@ -196,13 +242,24 @@ def test_points_that_cannot_be_read_are_refused(run, tmp_path, capsys, text, rea
     points = tmp_path / "points.csv"
     points.write_text(text)
     assert main(["solution", str(run.folder), str(WAVE), "--at", str(points), "--out", str(tmp_path / "x.csv")]) == 2
-    assert reason.partition(" .*")[0] in capsys.readouterr().err
+    assert re.search(reason, capsys.readouterr().err)
     assert [path.name for path in tmp_path.iterdir()] == ["points.csv"]
+
+
+def test_points_that_are_no_text_or_no_numbers_are_refused_by_name(tmp_path):
+    text, arrays = tmp_path / "latin.csv", tmp_path / "points.npz"
+    text.write_bytes("station,x\nZürich,1\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"latin.csv is no text in UTF-8"):
+        read_columns(text, ("x",))
+    np.savez(arrays, x=np.ones(2) + 1j)
+    with pytest.raises(ValueError, match=r"points.npz: x holds complex128, no real numbers"):
+        read_columns(arrays, ("x",))
 
 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
+        (["--out", "points.csv", "--at", "./points.csv"], "--out points.csv is the file that is read"),
         (["--out", "solution.txt"], "Use .csv or .npz"),
         (["--grid", "4"], "A grid of (4,) points is none of x, t"),
         (["--grid", "4", "4", "--at", "points.csv"], "give one of them"),

@@ -6,6 +6,7 @@ import pytest
 from own_data import own, own_job, write
 from rwf.cli import main
 from rwf.operators import Operator
+from rwf.predict import predict, write_predicted
 from rwf.progress import Progress
 from rwf.run import run_job
 
@@ -42,6 +43,16 @@ def test_errors_are_measured_where_the_answers_are_known(trained, tmp_path, caps
     )
 
 
+@pytest.mark.parametrize(("size", "kind"), [(1e300, np.float64), (1.0, np.float16)])
+def test_errors_are_measured_of_numbers_whose_squares_overflow(trained, tmp_path, size, kind):
+    operator, known = Operator.from_run(trained), own()
+    truth = (size * known["u"].astype(np.float64)).astype(kind)
+    found = predict(operator, write(tmp_path / "known.npz", own(u=truth)))
+    u, missed = truth / size, (operator(known["a"], known["y"]) - truth) / size
+    errors = np.linalg.norm(missed, axis=1) / np.linalg.norm(u.astype(np.float64), axis=1)
+    np.testing.assert_allclose(found.errors, errors, rtol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -63,8 +74,20 @@ def test_functions_that_do_not_fit_are_refused_by_name(trained, tmp_path, capsys
     assert not out.exists()
 
 
+def test_a_file_of_data_is_not_written_over(trained, tmp_path, capsys):
+    data = write(tmp_path / "new.npz", own())
+    assert main(["predict", str(trained), str(data), "--out", str(data)]) == 2
+    assert "new.npz is the file that is read, and would be lost" in capsys.readouterr().err
+    write_predicted(data, predict(Operator.from_run(trained), data))  # whose points are still mapped from there
+    with np.load(data) as found:
+        np.testing.assert_array_equal(found["y"], own()["y"])
+
+
 def test_other_runs_and_other_endings_are_refused(trained, tmp_path, capsys):
     data = write(tmp_path / "new.npz", own())
+    Operator.from_run(trained).save(tmp_path / "operator.safetensors")
+    assert main(["predict", str(tmp_path / "operator.safetensors"), str(data), "--member", "1"]) == 2
+    assert "holds one operator, and no member 1" in capsys.readouterr().err
     assert main(["predict", str(trained), str(data), "--out", str(tmp_path / "u.csv")]) == 2
     assert "go to an .npz file" in capsys.readouterr().err
     assert main(["predict", str(tmp_path), str(data)]) == 2

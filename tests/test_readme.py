@@ -78,6 +78,7 @@ def record_of(records, case, variant, parametrization):
 def faster_variant(records, case, variant):
     """The variant at RWF's first effective rate, or None."""
     found = [r.variant for r in records if r.case == case and re.fullmatch(rf"{variant}\+optim\.lr=[\d.]+", r.variant)]
+    assert len(set(found)) < 2
     return found[0] if found else None
 
 

@@ -201,6 +201,7 @@ def test_settings_that_cannot_be_meant_are_refused(settings, message):
     ("make", "message"),
     [
         (lambda: MLP(depth=4.0), "MLP.depth is 4.0; expected a whole number. Write 4."),
+        (lambda: MLP(depth=True), "MLP.depth is True; expected a whole number."),
         (lambda: MLP(depth=math.inf), "MLP.depth is inf; expected a whole number.$"),
         (lambda: MLP(width=np.int64(64)), r"MLP.width is .*64.*; expected a whole number. Write 64."),
         (lambda: MLP(activation=jnp.tanh), 'MLP.activation is .*; expected a string. Write its name, "tanh".'),

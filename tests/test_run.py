@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from interrupted import QUIET, StopAt, assert_same_result, interrupted
+from interrupted import QUIET, Complete, StopAt, assert_same_result, interrupted
 from own_data import own, own_job, write
 from rwf import record, train
 from rwf.environment import _commit, environment
@@ -19,9 +19,14 @@ from rwf.tensors import DamagedFileError, read_tensors, write_tensors
 from small import small_job
 
 
-def test_a_run_past_its_deadline_is_saved_and_goes_on_to_the_same_bits(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory):
+    return Complete(tmp_path_factory.mktemp)
+
+
+def test_a_run_past_its_deadline_is_saved_and_goes_on_to_the_same_bits(tmp_path, monkeypatch, complete):
     job = small_job()
-    whole = run_job(job, tmp_path / "whole", progress=QUIET)
+    whole = complete("rwf", tmp_path / "whole")
 
     class Clock(StopAt):
         def advance(self, step, look):
@@ -83,16 +88,16 @@ def test_a_run_says_how_many_programs_it_shared_its_device_with(monkeypatch):
 
 
 def test_no_file_of_a_run_is_pickled_and_none_names_this_machine(tmp_path):
-    folder = run_job(small_job("plain"), tmp_path, progress=QUIET)
+    folder = run_job(small_job("plain"), tmp_path, progress=QUIET)  # no copy: it would not know where it is
     for path in folder.iterdir():
         content = path.read_bytes()
         assert not content.startswith(b"\x80")
         assert str(tmp_path).encode() not in content
 
 
-def test_a_complete_run_is_not_run_again(tmp_path):
+def test_a_complete_run_is_not_run_again(tmp_path, complete):
     job = small_job("plain")
-    folder = run_job(job, tmp_path, progress=QUIET)
+    folder = complete("plain", tmp_path)
     before = (folder / "summary.json").stat().st_mtime_ns
     stop = StopAt(-1)
     assert run_job(job, tmp_path, progress=stop) == folder
@@ -101,13 +106,12 @@ def test_a_complete_run_is_not_run_again(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["plain", "aa", "wn", "rwf"])
-def test_resume_equals_uninterrupted(tmp_path, name):
+def test_resume_equals_uninterrupted(tmp_path, name, complete):
     job = small_job(name)
     folder = interrupted(job, tmp_path / "a")
     assert not record.is_complete(folder)
     run_job(job, tmp_path / "a", progress=QUIET, resume=True)
-    whole = run_job(job, tmp_path / "b", progress=QUIET)
-    assert_same_result(folder, whole)
+    assert_same_result(folder, complete(name, tmp_path / "b"))
     assert not (folder / "checkpoints").exists()
 
 
@@ -122,7 +126,7 @@ def test_an_unfinished_run_is_neither_continued_nor_lost_unasked(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["torn", "tampered", "empty"])
-def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(tmp_path, damage):
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(tmp_path, damage, complete):
     job = small_job("rwf")
     folder = interrupted(job, tmp_path / "a", step=30)
     older, newest = record._checkpoints(folder)
@@ -139,7 +143,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(tmp_path, da
     assert any(newest.name in note and "before it is used" in note for note in stop.notes)
     assert any("continues at step 20" in note for note in stop.notes)
     assert older.name == "step-000000020.safetensors"
-    assert_same_result(folder, run_job(job, tmp_path / "b", progress=QUIET))
+    assert_same_result(folder, complete("rwf", tmp_path / "b"))
 
 
 def test_a_checkpoint_of_another_recipe_is_refused(tmp_path):
@@ -232,9 +236,9 @@ def test_a_divergence_is_recorded_and_said(tmp_path):
     assert "NaN" not in (run.folder / "metrics.jsonl").read_text()
 
 
-def test_a_complete_run_of_other_data_is_not_taken_for_this_one(tmp_path):
+def test_a_complete_run_of_other_data_is_not_taken_for_this_one(tmp_path, complete):
     job = small_job("plain")
-    folder = run_job(job, tmp_path, progress=QUIET)
+    folder = complete("plain", tmp_path)
     told = json.loads((folder / "environment.json").read_text()) | {"data": "stand-in: something else"}
     (folder / "environment.json").write_text(json.dumps(told))
     with pytest.raises(ValueError, match=r"other data \(stand-in: something else\) than there is now \(generated"):
@@ -260,16 +264,37 @@ DAMAGE = {
 }
 
 
+def _tear(folder):
+    path = folder / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def _without_weights(folder):
+    (folder / "weights.safetensors").unlink()
+
+
+@pytest.mark.parametrize(("harm", "message"), [(_tear, "cannot be read"), (_without_weights, "is missing")])
+def test_a_run_without_sound_weights_is_made_anew_and_still_read_for_tables(tmp_path, harm, message, complete):
+    job, whole = small_job("plain"), complete("plain", tmp_path / "whole")
+    folder = complete("plain", tmp_path / "harmed")
+    harm(folder)
+    assert [run.folder for run in record.find_runs([folder])] == [folder]
+    with pytest.raises(record.DamagedRunError, match=rf"weights.safetensors {message}.* Repeat this run with --fresh"):
+        run_job(job, tmp_path / "harmed", progress=QUIET)
+    run_job(job, tmp_path / "harmed", progress=QUIET, fresh=True)
+    assert_same_result(folder, whole)
+
+
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_run_is_not_taken_for_complete(tmp_path, damage):
+def test_a_damaged_run_is_not_taken_for_complete(tmp_path, damage, complete):
     job = small_job("plain")
-    folder = run_job(job, tmp_path / "a", progress=QUIET)
+    folder = complete("plain", tmp_path / "a")
     harm, message = DAMAGE[damage]
     harm(folder)
     for read in (lambda: run_job(job, tmp_path / "a", progress=QUIET), lambda: record.find_runs([tmp_path / "a"])):
         with pytest.raises(record.DamagedRunError, match=message):
             read()
-    whole = run_job(job, tmp_path / "b", progress=QUIET)
+    whole = complete("plain", tmp_path / "b")
     notes = []
     assert [run.folder for run in record.find_runs([tmp_path], notes.append)] == [whole]
     assert len(notes) == 1
@@ -279,9 +304,9 @@ def test_a_damaged_run_is_not_taken_for_complete(tmp_path, damage):
     assert [line["step"] for line in record.read_metrics(folder)] == [10, 20, 30, 40]
 
 
-def test_a_recipe_that_was_edited_is_not_taken_for_the_one_that_was_run(tmp_path):
+def test_a_recipe_that_was_edited_is_not_taken_for_the_one_that_was_run(tmp_path, complete):
     job = small_job("plain")
-    folder = run_job(job, tmp_path, progress=QUIET)
+    folder = complete("plain", tmp_path)
     assert record.is_as_written(record.read_run(folder))
     _edit(folder)
     with pytest.raises(record.DamagedRunError, match=r"recipe.json was changed: .* --fresh"):
@@ -293,8 +318,8 @@ def test_a_recipe_that_was_edited_is_not_taken_for_the_one_that_was_run(tmp_path
     assert record.is_as_written(record.read_run(folder))
 
 
-def test_a_member_that_a_run_does_not_have_is_refused(tmp_path):
-    run = record.read_run(run_job(small_job("plain"), tmp_path, progress=QUIET))
+def test_a_member_that_a_run_does_not_have_is_refused(tmp_path, complete):
+    run = record.read_run(complete("plain", tmp_path))
     for member in (-1, len(run.info["members"]["seed"])):
         with pytest.raises(ValueError, match=f"the members 0 to .*got {member}"):
             run.task(member)

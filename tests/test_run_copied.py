@@ -6,13 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from interrupted import QUIET, StopAt, assert_same_result, interrupted
+from interrupted import QUIET, Complete, StopAt, assert_same_result, interrupted
 from rwf import record, report
 from rwf.plan import execute
 from rwf.run import run_job
 from small import small_job
 
 TUNING = {"chosen": 0.01, "at_edge": False, "losses": {"0.01": 0.1}, "runs": []}
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory):
+    return Complete(tmp_path_factory.mktemp)
 
 
 def tuned(job):
@@ -29,9 +34,9 @@ def no_training(monkeypatch):
     return lambda: monkeypatch.setattr("rwf.train.chunks", trained)
 
 
-def test_a_tuned_rate_that_is_the_recipes_is_not_trained_again(tmp_path, no_training):
+def test_a_tuned_rate_that_is_the_recipes_is_not_trained_again(tmp_path, no_training, complete):
     job, stop = small_job(), StopAt(-1)
-    first = run_job(job, tmp_path, progress=QUIET)
+    first = complete("rwf", tmp_path)
     no_training()
     folder = run_job(tuned(job), tmp_path, progress=stop, tuning=TUNING, deadline=0.0)
     assert_same_result(first, folder)
@@ -54,10 +59,10 @@ def test_it_may_be_the_tuned_one_that_was_trained_first(tmp_path, no_training):
     assert (again.folder, again.summary["copy_of"]) == (first, None)  # nobody's copy but its own
 
 
-def test_a_copy_that_was_cut_off_and_a_training_that_was_are_copied(tmp_path, no_training):
+def test_a_copy_that_was_cut_off_and_a_training_that_was_are_copied(tmp_path, no_training, complete):
     job = small_job()
     folder = interrupted(tuned(job), tmp_path)
-    first = run_job(job, tmp_path, progress=QUIET)
+    first = complete("rwf", tmp_path)
     no_training()
     assert run_job(tuned(job), tmp_path, progress=QUIET) == folder
     assert not (folder / "checkpoints").exists()
@@ -84,9 +89,14 @@ def _damaged(folder):
     (folder / "metrics.jsonl").unlink()
 
 
-@pytest.mark.parametrize("harm", [_unfinished, _of_other_data, _edited, _damaged])
-def test_what_is_not_the_same_training_complete_is_not_copied(tmp_path, harm):
-    harm(run_job(small_job(), tmp_path, progress=QUIET))
+def _torn(folder):
+    path = folder / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+@pytest.mark.parametrize("harm", [_unfinished, _of_other_data, _edited, _damaged, _torn])
+def test_what_is_not_the_same_training_complete_is_not_copied(tmp_path, harm, complete):
+    harm(complete("rwf", tmp_path))
     run = record.read_run(run_job(tuned(small_job()), tmp_path, progress=QUIET))
     assert "copy_of" not in run.summary
 

@@ -23,6 +23,8 @@ class Predicted(NamedTuple):
 def find_operator(path: Path, member: int = 0) -> Operator:
     """The operator of a run folder, or the one that a file holds."""
     if path.suffix == ".safetensors":
+        if member:
+            raise ValueError(f"{path} holds one operator, and no member {member}. Name a run folder for that.")
         return Operator.load(path)
     return Operator.from_run(only_run(path).folder, member)
 
@@ -39,10 +41,14 @@ def predict(operator: Operator, data: Path) -> Predicted:
         return Predicted(y, u, None)
     if truth.shape != u.shape:
         raise ValueError(f"{data}: u has shape {truth.shape}, and the functions at their points are {u.shape}.")
-    sizes = np.linalg.norm(truth, axis=1)
-    if not sizes.all():
-        raise ValueError(f"{data}: u is zero everywhere in function {sizes.argmin()}: a relative error means nothing.")
-    return Predicted(y, u, np.linalg.norm(u - truth, axis=1) / sizes)
+    largest = np.abs(truth.astype(float)).max(axis=1, keepdims=True)
+    if not largest.all():
+        raise ValueError(
+            f"{data}: u is zero everywhere in function {largest.argmin()}: a relative error means nothing. Leave that "
+            "function out, or u."
+        )
+    missed, whole = (u - truth) / largest, truth / largest  # so that no square overflows
+    return Predicted(y, u, np.linalg.norm(missed, axis=1) / np.linalg.norm(whole, axis=1))
 
 
 def write_predicted(path: Path, found: Predicted) -> Path:

@@ -160,6 +160,12 @@ class Run:
         from rwf.registry import recipes
 
         recipes()
+        module, dot, name = self.info["recipe"]["task"]["kind"].partition(".")
+        if dot and f"{module}.{name}" not in kinds():
+            raise ValueError(
+                f"{self.folder} is a run of {name} in {module.removeprefix('rwf_user_')}.py, a file of your own: name "
+                "it behind the run (rwf solution and rwf report take it)."
+            )
         return job_from_json(self.info)
 
     @functools.cached_property
@@ -214,6 +220,17 @@ def read_run(folder: Path) -> Run:
         told = f"is cut short: it ends at step {reached:,} of {summary['steps']:,}"
         raise damaged(folder / "metrics.jsonl", told)
     return Run(folder, info, environment, summary)
+
+
+def check_weights(run: Run) -> None:
+    """Refuses a run whose weights are missing or damaged; tables and curves do without, so reading a run does not."""
+    path = run.folder / "weights.safetensors"
+    if not path.exists():
+        raise damaged(path, "is missing")
+    try:
+        read_tensors(path)
+    except DamagedFileError as error:
+        raise damaged(path, str(error).removeprefix(f"{path} ").rstrip(".")) from None
 
 
 def find_runs(paths: Iterable[Path], note: Callable[[str], None] | None = None) -> list[Run]:

@@ -86,6 +86,7 @@ def _is_done(folder: Path, job: Job, progress: Progress, *, fresh: bool) -> bool
         run = record.read_run(folder)
         if run.info["hash"] != job.hash or not record.is_as_written(run):
             raise record.damaged(folder / "recipe.json", "was changed: it does not hash to what it records")
+        record.check_weights(run)
     except record.DamagedRunError as error:
         if not fresh:
             raise
@@ -101,6 +102,7 @@ def _twin(root: Path, job: Job) -> record.Run | None:
     twin = replace(job, tuned=not job.tuned)
     try:
         run = record.read_run(root / twin.folder)
+        record.check_weights(run)
     except (FileNotFoundError, record.DamagedRunError):
         return None
     same_data = run.environment.get("data") == job.recipe.task.describe()

@@ -14,8 +14,10 @@ def check_folder(option: str, path: Path) -> None:
         raise ValueError(f"{option} {path} cannot be written: {there} is not open to you. Name another folder.")
 
 
-def check_file(option: str, path: Path) -> None:
-    """Refuses a file to write that is a folder, or lies where nothing can be written."""
+def check_file(option: str, path: Path, reads: Path | None = None) -> None:
+    """Refuses a file to write that is a folder, is what the command `reads`, or lies where nothing can be written."""
     if path.is_dir():
         raise ValueError(f"{option} {path} is a folder; name a file in it.")
+    if reads is not None and path.resolve() == reads.resolve():
+        raise ValueError(f"{option} {path} is the file that is read, and would be lost; name another.")
     check_folder(option, path.parent)

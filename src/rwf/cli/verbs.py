@@ -226,7 +226,7 @@ def solution(words: list[str]) -> int:
     from rwf.registry import find_recipe
     from rwf.signals.tables import check_table_file
 
-    check_file("--out", options.out)
+    check_file("--out", options.out, reads=options.at)
     check_table_file(options.out)
     if options.file:
         find_recipe(str(options.file))  # so that its problems are known
@@ -243,7 +243,7 @@ def predict(words: list[str]) -> int:
     options = read(PredictOptions, words, "rwf predict", None)
     from rwf import predict as predicting
 
-    check_file("--out", options.out)
+    check_file("--out", options.out, reads=options.data)
     if options.out.suffix.lower() != ".npz":
         raise ValueError(f"--out {options.out}: functions at points go to an .npz file.")
     found = predicting.predict(predicting.find_operator(options.run, options.member), options.data)

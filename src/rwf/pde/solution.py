@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from rwf.derive import Wanted, seed
 from rwf.errors import choose
@@ -23,6 +23,7 @@ from rwf.pde.problem import Problem
 from rwf.pde.unknown import Read, Reader, Recorder, Unknown
 from rwf.precision import computing
 from rwf.record import Run, read_run
+from rwf.spec import kinds
 from rwf.tree import fold, materialize
 
 Values = Float[Array | np.ndarray, "..."]
@@ -85,9 +86,10 @@ class Solution:
         if unknown := [name for name in coordinates if name not in domain.names]:
             raise ValueError(f"{owner} has no coordinate {unknown[0]}: solution({needed}).")
         on_host = not any(isinstance(value, jax.Array) for value in coordinates.values())
-        arrays: list[Any] = [coordinates[name] for name in domain.names]
+        numpy: Any = np if on_host else jnp
+        arrays: list[Any] = [numpy.asarray(coordinates[name]) for name in domain.names]
         try:
-            arrays = list((np if on_host else jnp).broadcast_arrays(*arrays))
+            arrays = list(numpy.broadcast_arrays(*arrays))
         except ValueError:
             shapes = ", ".join(f"{n} {np.shape(a)}" for n, a in zip(domain.names, arrays, strict=True))
             raise ValueError(f"The coordinates do not broadcast to one shape: {shapes}.") from None
@@ -96,28 +98,32 @@ class Solution:
         if on_host:
             for (name, interval), values in zip(domain.axes, arrays, strict=True):
                 _check_inside(name, interval, values)
+        for i, (low, high, is_periodic) in enumerate(domain.intervals):
+            if is_periodic:  # a residual may have the coordinate itself, and float32 few digits of one far away
+                outside = (arrays[i] < low) | (arrays[i] > high)
+                arrays[i] = numpy.where(outside, low + (arrays[i] - low) % (high - low), arrays[i])
         return arrays, on_host
 
 
 def solution_of(run: Run, member: int = 0) -> Solution:
     """What a member of a run has found; a run of something else, or of a problem that was edited since, is refused."""
-    kind, count = run.info["recipe"]["task"]["kind"], len(run.info["members"]["seed"])
+    count = len(run.info["members"]["seed"])
+    edited = (
+        f"The file of {run.info['case']} has changed since {run.folder} was run: what it states now is another "
+        "problem. Run it again, or name the file as it was."
+    )
     try:
         problem = run.job.recipe.task
     except ValueError as error:
-        if "." not in kind:  # not of a person's own file
+        if run.info["recipe"]["task"]["kind"] not in kinds():
             raise
-        file = f"{kind.partition('.')[0].removeprefix('rwf_user_')}.py"
-        raise ValueError(f"{run.folder} is a run of {file}, a file of your own: name it behind the run.") from error
+        raise ValueError(f"{edited} ({error})") from error  # a field that there was
     if not isinstance(problem, Problem):
         raise ValueError(f"{run.folder} is a run of {run.info['case']}, which is no PDE. Name one of a PDE.")
     if not 0 <= member < count:
         raise ValueError(f"{run.folder} has the members 0 to {count - 1}; got {member}.")
     if not problem.is_as_it_was:
-        raise ValueError(
-            f"The file of {run.info['case']} has changed since {run.folder} was run: what it states now is another "
-            "problem. Run it again, or name the file as it was."
-        )
+        raise ValueError(edited)
     return Solution(problem, run.net(member), run.job.recipe.precision)
 
 
@@ -148,15 +154,17 @@ def _named(problem: Problem, name: str, read: Callable[[int], Read]) -> Any:
     """What a text such as "u.xt" names."""
     own, dot, derivative = name.partition(".")
     choose(own, problem.unknowns, "unknown")
-    if derivative == "along" or derivative.startswith("_"):
+    if dot and (derivative in ("", "along") or derivative.startswith("_")):
         first = problem.domain.names[0]
         raise ValueError(f"{name!r} is no derivative by coordinates. Write {own}.{first}, {own}.{first}{first}.")
     unknown = Unknown(own, problem.domain.names, read(problem.unknowns.index(own)))
     return getattr(unknown, derivative) if dot else unknown.value
 
 
-def _check_inside(name: str, interval: Any, values: Float[np.ndarray, "..."]) -> None:
+def _check_inside(name: str, interval: Any, values: Shaped[np.ndarray, "..."]) -> None:
     """Refuses a coordinate outside of what was trained on; a period has no outside."""
+    if values.dtype.kind not in "fiu":
+        raise ValueError(f"{name} is {values.dtype}, no real number.")
     if not np.isfinite(values).all():
         raise ValueError(f"{name} is not finite at some points.")
     low, high, is_periodic = interval

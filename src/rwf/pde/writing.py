@@ -32,8 +32,11 @@ def write_solution(
     else:
         kept = domain.lines(grid or solution.problem.counts)
         points = dict(zip(kept, np.ix_(*kept.values()), strict=True))
-    values = {name.replace(".", "_"): solution(name, **points) for name in of or solution.problem.unknowns}
-    if residual:
-        values |= solution.residual(**points)
-    write_columns(path, {**(points if path.suffix.lower() == ".csv" else kept), **values})
-    return [*kept, *values]
+    wanted = dict.fromkeys(of or solution.problem.unknowns)
+    found = [(name.replace(".", "_"), solution(name, **points)) for name in wanted]
+    found += solution.residual(**points).items() if residual else ()
+    names = [*kept, *(name for name, _ in found)]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"Two columns would be called {twice[0]}. Write what they hold to two files.")
+    write_columns(path, {**(points if path.suffix.lower() == ".csv" else kept), **dict(found)})
+    return names

@@ -79,6 +79,8 @@ def _fits(value: Any, kind: Any) -> bool:
     if origin is tuple and options:
         each = options[:1] * len(value) if isinstance(value, tuple) and options[-1] is Ellipsis else options
         return isinstance(value, tuple) and len(value) == len(each) and all(map(_fits, value, each))
+    if isinstance(value, bool):  # an int to Python
+        return kind is bool or (not _is_known(kind) and kind is not float)
     if kind is float:
         return isinstance(value, (int, float))
     return not _is_known(kind) or isinstance(value, kind)
@@ -87,7 +89,7 @@ def _fits(value: Any, kind: Any) -> bool:
 def _cure(value: Any, kind: Any) -> str:
     """What to write, where that is plain from what came. A number of NumPy's is none that JSON can hold."""
     plain = value.item() if hasattr(value, "dtype") and getattr(value, "shape", None) == () else value
-    if kind is int and isinstance(plain, (int, float)) and float(plain).is_integer():
+    if kind is int and isinstance(plain, (int, float)) and plain is not True and float(plain).is_integer():
         return f" Write {plain:.0f}."
     if isinstance(value, list) and _fits(tuple(value), kind):
         return f" Write {tuple(value)!r}."

@@ -1,10 +1,14 @@
 """Points and what was computed there, in files of others: CSV with a line of names, or NPZ with an array a name."""
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
+
+from rwf.tensors import write_atomically
 
 Columns = Mapping[str, Float[np.ndarray, "..."]]
 _ENDINGS = (".csv", ".npz")
@@ -27,12 +31,13 @@ def read_columns(path: Path, names: Sequence[str]) -> dict[str, Float[np.ndarray
 def write_columns(path: Path, columns: Columns) -> Path:
     """Writes columns to a file; in CSV, a line for each point of the shape that all broadcast to."""
     check_table_file(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    content = io.BytesIO()  # not the path, to which `savez` adds an ending of its own
     if path.suffix.lower() == ".npz":
-        np.savez(path, **columns)  # pyright: ignore[reportArgumentType]
-        return path
-    table = np.stack([column.ravel() for column in np.broadcast_arrays(*columns.values())], axis=-1)
-    np.savetxt(path, table, fmt="%.9g", delimiter=",", header=",".join(columns), comments="")
+        np.savez(content, **columns)  # pyright: ignore[reportArgumentType]
+    else:
+        table = np.stack([column.ravel() for column in np.broadcast_arrays(*columns.values())], axis=-1)
+        np.savetxt(content, table, fmt="%.9g", delimiter=",", header=",".join(columns), comments="")
+    write_atomically(path, content.getvalue())
     return path
 
 
@@ -45,19 +50,27 @@ def _read_npz(path: Path, names: Sequence[str]) -> dict[str, Float[np.ndarray, "
     with file:
         _check_names(path, names, found)
         try:
-            return {name: np.asarray(file[name], float) for name in names}
+            arrays = {name: file[name] for name in names}
         except Exception as error:
             raise ValueError(f"{path} is damaged, or does not hold numbers ({error}).") from None
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiu":
+            raise ValueError(f"{path}: {name} holds {array.dtype}, no real numbers.")
+    return {name: array.astype(float) for name, array in arrays.items()}
 
 
 def _read_csv(path: Path, names: Sequence[str]) -> dict[str, Float[np.ndarray, "..."]]:
-    header, *lines = path.read_text("utf-8-sig").splitlines() or [""]
-    found = [name.strip().strip('"') for name in header.split(",")]
+    try:
+        header, *lines = path.read_text("utf-8-sig").splitlines() or [""]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no text in UTF-8 ({error}). Save it as such.") from None
+    found = [name.strip() for row in csv.reader([header], skipinitialspace=True) for name in row]
     _check_names(path, names, found)
     if not any(line.strip() for line in lines):
         raise ValueError(f"{path} has no line below its first.")
     try:
-        table = np.loadtxt(lines, delimiter=",", ndmin=2, usecols=[found.index(name) for name in names])
+        columns = [found.index(name) for name in names]
+        table = np.loadtxt(lines, comments=None, delimiter=",", ndmin=2, usecols=columns, quotechar='"')
     except ValueError as error:
         raise ValueError(f"{path} does not hold numbers below its first line ({error}).") from None
     return dict(zip(names, table.T, strict=True))
@@ -67,3 +80,5 @@ def _check_names(path: Path, names: Sequence[str], found: Sequence[str]) -> None
     if missing := [name for name in names if name not in found]:
         has = ", ".join(filter(None, found)) or "nothing"
         raise ValueError(f"{path} has no {missing[0]}; it has {has}. Expected a column each: {', '.join(names)}.")
+    if twice := [name for name in names if found.count(name) > 1]:
+        raise ValueError(f"{path} has several columns {twice[0]}. Leave one.")
