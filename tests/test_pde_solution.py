@@ -155,8 +155,8 @@ def test_a_run_of_something_else_or_of_an_edited_file_is_refused(run, tmp_path, 
     with pytest.raises(ValueError, match=r"The file of wave has changed since .* was run"):
         Solution.from_run(run.folder, WAVE)
     info = json.loads(json.dumps(run.info))
-    info["recipe"]["task"]["kind"] = "rwf_user_string.Wave"
-    with pytest.raises(ValueError, match=r"is a run of Wave in string.py, a file of your own: name it behind the run"):
+    info["recipe"]["task"]["kind"] = "rwf_user_nowhere.Wave"
+    with pytest.raises(ValueError, match=r"is a run of Wave in nowhere.py, a file of your own: name it behind the run"):
         solution_of(replace(run, info=info))
     info = json.loads(json.dumps(run.info))
     info["recipe"]["task"]["speed"] = 1.0  # which the file does not have any more
