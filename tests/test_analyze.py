@@ -28,14 +28,6 @@ def small_net(name, **options):
     return rwf.reparametrize(net, name, key=jax.random.key(2), **options)
 
 
-def small_kind(name):
-    """Two hidden layers: what each kind of net has beside one layer is then there, once."""
-    kind = {"mlp": nets.MLP, "modified-mlp": nets.ModifiedMLP, "siren": nets.Siren}[name]
-    encoding = ENCODINGS["gaussian"](jax.random.key(1), jnp.float32)
-    settings = {"omega": 5.0} if name == "siren" else {"activation": jnp.tanh}
-    return kind.create(encoding, 3, depth=2, width=16, key=jax.random.key(0), **settings)
-
-
 def slow_ntk(net, x):
     """The definition, word for word: the whole Jacobian at once."""
     parameters, constants = eqx.partition(net, rwf.trainable(net))
@@ -52,7 +44,7 @@ def slow_ntk(net, x):
 
 
 CASES = {name: lambda name=name: small_net(name) for name in PARAMETRIZATIONS}
-CASES |= {name: lambda name=name: small_kind(name) for name in NETS}
+CASES |= {name: lambda name=name: make_net(name, "gaussian") for name in NETS}
 
 
 @pytest.mark.parametrize("case", CASES)
