@@ -26,7 +26,7 @@ from jaxtyping import Float
 from rwf import build
 from rwf.job import Job, experiment_in, hash_in, job_from_json, job_to_json
 from rwf.recipe import TaskSpec
-from rwf.spec import kinds
+from rwf.spec import OWN_FILE, kinds
 from rwf.tensors import DamagedFileError, from_named, read_tensors, to_named, write_atomically, write_tensors
 
 
@@ -160,11 +160,12 @@ class Run:
         from rwf.registry import recipes
 
         recipes()
-        module, dot, name = self.info["recipe"]["task"]["kind"].partition(".")
-        if dot and f"{module}.{name}" not in kinds():
+        kind = self.info["recipe"]["task"]["kind"]
+        if kind.startswith(OWN_FILE) and kind not in kinds():
+            file, _, name = kind.removeprefix(OWN_FILE).partition(".")
             raise ValueError(
-                f"{self.folder} is a run of {name} in {module.removeprefix('rwf_user_')}.py, a file of your own: name "
-                "it behind the run (rwf solution and rwf report take it)."
+                f"{self.folder} is a run of {name} in {file}.py, a file of your own: name it behind the run "
+                "(rwf solution and rwf report take it)."
             )
         return job_from_json(self.info)
 

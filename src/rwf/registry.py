@@ -15,7 +15,7 @@ from typing import Any
 import rwf.tasks
 from rwf.errors import choose, nearest
 from rwf.recipe import Recipe
-from rwf.spec import Spec, with_values
+from rwf.spec import OWN_FILE, Spec, with_values
 from rwf.study import Study
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".ppm", ".pgm")
@@ -159,7 +159,7 @@ def _what(value: Any) -> str:
 def _load(path: Path) -> ModuleType:
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}.")
-    name = f"rwf_user_{path.stem}"
+    name = OWN_FILE + path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be loaded as Python.")

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from rwf.errors import choose, nearest
 
 SpecType = TypeVar("SpecType", bound="Spec")
+OWN_FILE = "rwf_user_"  # the module of a person's file, wave.py, is called rwf_user_wave
 
 
 @dataclasses.dataclass(frozen=True)

@@ -91,8 +91,7 @@ def run_recipe(words: list[str]) -> int:
         raise ValueError("--tune-lr tunes the rate of one setting, and --grid sweeps many: use them one by one.")
     tuned = jobs if options.tune_lr else []
     plan = [(job, False) for job in jobs] + [(job, True) for job in tuned]
-    own = shlex.quote(name.partition(".py:")[0] + ".py" if ".py:" in name else name) if is_own_file(name) else ""
-    then = found.recipe.task.shown_by.replace("FILE", own).strip()
+    then = found.recipe.task.shown_by.replace("FILE", shlex.quote(name) if is_own_file(name) else "").strip()
     return execute_jobs(plan, options.execution, ["run", *words], title=options.recipe.case, then=then)
 
 
