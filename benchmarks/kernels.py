@@ -70,7 +70,7 @@ def program(text: str) -> str:
     def described(tree: Any) -> Any:
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=there), tree)
 
-    job, train.UNROLL = job_of(text)
+    job, train.UNROLL, _ = job_of(text)
     task, shared = train.load_tasks(job)
     given = [described(tree) for tree in (train.start(job), member_arrays(job), task)]
     jax.default_backend = lambda: "gpu"  # what the engine asks where a GPU's program differs from a CPU's

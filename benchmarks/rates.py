@@ -5,7 +5,8 @@
 A job is RECIPE[:PARAMETRIZATION[:SETTING=VALUE,...]]. All jobs load and compile side by side, each in a process of its
 own; then they are timed one after the other, alone on the device, looks at the metrics included (`log_every=200` makes
 chunks shorter, and looks more frequent). `--profile` traces one more chunk: the share of each kernel, and how long the
-device was idle in between. `unroll=4` among the settings puts four steps into the body of the compiled loop.
+device was idle in between. `unroll=4` among the settings puts four steps into the body of the compiled loop;
+`xla=--xla_gpu_enable_command_buffer=` adds a flag of XLA's for that job alone.
 """
 
 import argparse
@@ -34,7 +35,7 @@ def measure(job: str, meeting: Path, profile: bool) -> dict[str, Any]:
     from rwf import train
 
     clock = time.perf_counter()
-    made, train.UNROLL = job_of(job)
+    made, train.UNROLL, _ = job_of(job)
     task, shared = train.load_tasks(made)
     chunks = train.chunks(made, task, shared, train.start(made))
     compile_seconds = next(chunks).compile_seconds
@@ -65,8 +66,8 @@ def measure(job: str, meeting: Path, profile: bool) -> dict[str, Any]:
     }
 
 
-def job_of(text: str) -> tuple[Any, int]:
-    """The job, and how many steps the body of its loop has."""
+def job_of(text: str) -> tuple[Any, int, str]:
+    """The job, how many steps the body of its loop has, and what it adds to XLA's flags."""
     from dataclasses import replace
 
     from rwf.job import Job
@@ -74,12 +75,12 @@ def job_of(text: str) -> tuple[Any, int]:
     from rwf.spec import with_values
 
     name, parametrization, settings = [*text.split(":"), "", ""][:3]
-    changes = {path: _value(value) for path, value in (pair.split("=") for pair in settings.split(",") if pair)}
-    unroll, found = changes.pop("unroll", 1), find_recipe(name).recipe
+    changes = {path: _value(value) for path, value in (pair.split("=", 1) for pair in settings.split(",") if pair)}
+    unroll, flags, found = changes.pop("unroll", 1), changes.pop("xla", ""), find_recipe(name).recipe
     recipe = with_values(found, changes)
     # A prime number of looks: the engine then takes one look a chunk.
     recipe = replace(recipe, steps=recipe.log_every * 100_003)
-    return Job(recipe, parametrization or "plain", found), unroll  # pyright: ignore[reportArgumentType]
+    return Job(recipe, parametrization or "plain", found), unroll, flags  # pyright: ignore[reportArgumentType]
 
 
 def _value(text: str) -> Any:
@@ -130,10 +131,7 @@ def main() -> int:
     rows = []
     with tempfile.TemporaryDirectory() as meeting:
         arguments = ["--meeting", meeting, *(["--profile"] if options.profile else [])]
-        workers = [
-            (job, subprocess.Popen([sys.executable, __file__, job, *arguments], stdout=-1, stderr=-1, text=True))
-            for job in options.jobs
-        ]
+        workers = [(job, _started([sys.executable, __file__, job, *arguments], job_of(job)[2])) for job in options.jobs]
         _assemble([worker for _, worker in workers], Path(meeting), options.patience)
         with ThreadPoolExecutor(len(workers)) as pool:
             for done in as_completed([pool.submit(_row, *worker) for worker in workers]):
@@ -142,6 +140,11 @@ def main() -> int:
                 if options.json:
                     options.json.write_text(json.dumps(rows, indent=1))
     return int(any("error" in row for row in rows))
+
+
+def _started(command: list[str], flags: str) -> subprocess.Popen[str]:
+    environment = os.environ | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()}
+    return subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=environment)
 
 
 def _assemble(workers: list[subprocess.Popen[str]], meeting: Path, patience: float) -> None:
