@@ -11,10 +11,13 @@ what an H200 runs. Of an array that a kernel slices, the slices are counted. `--
 import argparse
 import importlib.metadata
 import math
+import os
 import re
 import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")  # CUDA's libraries are not needed to compile
 
 import jax
 import numpy as np

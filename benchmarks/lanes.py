@@ -4,8 +4,10 @@
 
 A lane is jobs with `;` between, one after the other in a process of its own; lanes run at the same time. A job is
 RECIPE PARAMETRIZATION and what changes it: `tuned` (its rate is tuned first), `faster` (at RWF's first effective rate),
-`grid` (that of the recipe in its study), PATH=VALUE. Runs go to --out; what is complete there is not run again, what
-is not finished in time is saved and goes on with the next call. `rwf reproduce CASE` runs all rows of a case in order.
+`grid` (that of the recipe in its study), PATH=VALUE; `tuned={"chosen":…}` trains at the rate that an earlier search has
+found, and records that search, as the `tuning` of a summary.json holds it. Runs go to --out; what is complete there is
+not run again, what is not finished in time is saved and goes on with the next call. `rwf reproduce CASE` runs all rows
+of a case in order.
 """
 
 import argparse
@@ -17,25 +19,35 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rwf.job import Job
 from rwf.plan import comparison, execute
 from rwf.registry import find_recipe, studies
 from rwf.spec import with_values
 from rwf.study import Beside
+from rwf.tune import at_rate
 
 _SHOWN = ("psnr", "ssim", "iou", "rel_l2", "loss")
 
 
-def planned(text: str) -> tuple[Job, bool]:
-    """A job from its words, and whether its rate is tuned first."""
+class Planned(NamedTuple):
+    """A job, whether its rate is tuned first, and what an earlier search found, which then says the rate."""
+
+    job: Job
+    tune: bool
+    found: dict[str, Any] | None
+
+
+def planned(text: str) -> Planned:
+    """A job from its words."""
     name, parametrization, *rest = text.split()
-    flags = {word for word in rest if "=" not in word}
+    flags, settings = {word for word in rest if "=" not in word}, _settings(rest)
+    found_before = settings.pop("tuned", None)
     if unknown := flags - {"tuned", "faster", "grid"}:
         raise ValueError(f"{text!r}: {', '.join(sorted(unknown))} is neither tuned, faster, grid nor PATH=VALUE.")
     found = find_recipe(name)
-    recipe = with_values(found.recipe, {path: _value(text) for path, text in _pairs(rest)})
+    recipe = with_values(found.recipe, settings)
     grid: Mapping[str, tuple[float, ...]] = {}
     if "grid" in flags:
         besides = [b for b in studies()[recipe.case].beside if b.recipe == name and b.grid]
@@ -45,11 +57,13 @@ def planned(text: str) -> tuple[Job, bool]:
     if "faster" in flags:
         grid = Beside(name, faster=True).grid_of(recipe)
     (job,) = comparison(found, recipe, (parametrization,), grid=grid)  # pyright: ignore[reportArgumentType]
-    return job, "tuned" in flags
+    if found_before:
+        job = at_rate(job, found_before["chosen"])
+    return Planned(job, "tuned" in flags, found_before)
 
 
-def _pairs(words: list[str]) -> list[tuple[str, str]]:
-    return [(path, text) for path, equals, text in (word.partition("=") for word in words) if equals]
+def _settings(words: list[str]) -> dict[str, Any]:
+    return {path: _value(text) for path, equals, text in (word.partition("=") for word in words) if equals}
 
 
 def _value(text: str) -> Any:
@@ -71,7 +85,8 @@ def lane(jobs: list[str], out: Path, deadline: float) -> int:
     for text in jobs:
         clock = time.monotonic()
         try:
-            folder = execute([planned(text)], run)[-1]
+            job, tune, found = planned(text)
+            folder = run(job, tuning=found) if found else execute([(job, tune)], run)[-1]
         except InterruptedRunError as stopped:
             print(f"{text}: {stopped}", flush=True)
             return 0

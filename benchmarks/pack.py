@@ -5,9 +5,8 @@
 
 `--packages` are those that the other machine lacks, `--python` is its version, `--data` files are taken from the folder
 that RWF_DATA names. There, runs go to runs/, where those of carry/runs are put first, and the next call continues them;
-lanes share a GPU by NVIDIA's MPS where that is installed. If the variable OUT names a folder, all files of runs below
-1 MiB are packed into it in pieces of 15 MB, runs.tgz.aa and on, to be joined with cat; weights and checkpoints apart,
-their first 30 MB (a file that is cut off there is lost).
+lanes share a GPU by NVIDIA's MPS where that is installed. If the variable OUT names a folder, the runs are packed into
+it by bring.py. Copy runs/.programs into carry/runs as well: it saves minutes of compiling.
 """
 
 import argparse
@@ -36,12 +35,7 @@ if command -v nvidia-cuda-mps-control >/dev/null; then
   nvidia-cuda-mps-control -d || true # it may run already
 fi
 python3 "$here/benchmarks/lanes.py" --minutes "$minutes" --out runs "$@" || echo "lanes ended with $?"
-[ -z "${{OUT:-}}" ] || {{
-  find runs -type f -size -1024k ! -name '*.safetensors' ! -path '*/.*' ! -path 'runs/cache/*' -print0 |
-    tar cz --null -T - | split -b 15M - "$OUT/runs.tgz."
-  find runs -name '*.safetensors' ! -path 'runs/cache/*' -print0 | tar cz --null -T - | head -c 30000000 |
-    split -b 15M - "$OUT/weights.tgz."
-}}
+[ -z "${{OUT:-}}" ] || python3 "$here/benchmarks/bring.py" runs "$OUT"
 """
 
 

@@ -38,8 +38,13 @@ def tuned_job(job: Job, run: Callable[[Job], Path]) -> tuple[Job, dict[str, Any]
         "losses": {f"{rate:g}": _or_none(tried[rate]) for rate in sorted(tried)},
         "runs": [folder.name for folder in folders],
     }
-    recipe = with_values(job.recipe, {"optim.lr": best})
-    return Job(recipe, job.parametrization, job.base, job.quick, tuned=True), found
+    return at_rate(job, best), found
+
+
+def at_rate(job: Job, rate: float) -> Job:
+    """The job with the learning rate that a search has found for it."""
+    recipe = with_values(job.recipe, {"optim.lr": rate})
+    return Job(recipe, job.parametrization, job.base, job.quick, tuned=True)
 
 
 def training_losses(run: Run) -> dict[float, float]:
