@@ -2,12 +2,16 @@
 
     python benchmarks/lanes.py --minutes 9 "dr plain; dr rwf tuned" "ct/brain/siren plain grid; dr aa seeds=1"
 
-A lane is jobs with `;` between, one after the other in a process of its own; lanes run at the same time. A job is
-RECIPE PARAMETRIZATION and what changes it: `tuned` (its rate is tuned first), `faster` (at RWF's first effective rate),
-`grid` (that of the recipe in its study), PATH=VALUE; `tuned={"chosen":…}` trains at the rate that an earlier search has
-found, and records that search, as the `tuning` of a summary.json holds it. Runs go to --out; what is complete there is
-not run again, what is not finished in time is saved and goes on with the next call. `rwf reproduce CASE` runs all rows
-of a case in order.
+A lane is jobs with `;` between, one after the other in a process of its own. Lanes run at the same time, each begun
+when the one before it trains: what XLA tries out of its kernels, the next ones find, where all at once would try the
+same and disturb each other's clocks.
+
+A job is RECIPE PARAMETRIZATION and what changes it: `tuned` (its rate is tuned first), `faster` (at RWF's first
+effective rate), `grid` (that of the recipe in its study), PATH=VALUE; `tuned={"chosen":...}` trains at the rate that an
+earlier search has found, and records that search, as the `tuning` of a summary.json holds it.
+
+Runs go to --out; what is complete there is not run again, what is not finished in time is saved and goes on with the
+next call. `rwf reproduce CASE` runs all rows of a case in order.
 """
 
 import argparse
@@ -16,13 +20,16 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rwf.job import Job
 from rwf.plan import comparison, execute
+from rwf.progress import Progress
 from rwf.registry import find_recipe, studies
 from rwf.spec import with_values
 from rwf.study import Beside
@@ -74,14 +81,28 @@ def _value(text: str) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def lane(jobs: list[str], out: Path, deadline: float) -> int:
+class Announced(Progress):
+    """Says nothing, and makes a file when the first steps are done."""
+
+    def __init__(self, begun: Path) -> None:
+        super().__init__(quiet=True)
+        self.begun = begun
+
+    @contextmanager
+    def bar(self, title: str, steps: int, first: int = 0) -> Iterator["Announced"]:
+        yield self
+
+    def advance(self, step: int, look: dict[str, Any]) -> None:
+        self.begun.touch()
+
+
+def lane(jobs: list[str], out: Path, deadline: float, begun: Path) -> int:
     """Runs jobs one after the other, and prints a line for each."""
     from rwf.cli.execute import keep_programs
-    from rwf.progress import Progress
     from rwf.run import InterruptedRunError, run_job
 
     keep_programs(out.absolute())
-    run = functools.partial(run_job, root=out, progress=Progress(quiet=True), resume=True, deadline=deadline)
+    run = functools.partial(run_job, root=out, progress=Announced(begun), resume=True, deadline=deadline)
     for text in jobs:
         clock = time.monotonic()
         try:
@@ -107,17 +128,31 @@ def main() -> int:
     parser.add_argument("lanes", nargs="+", metavar="LANE")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--out", type=Path, default=Path("runs"), help="the folder of all run folders")
-    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--patience", type=float, default=60, help="seconds that a lane may keep the next one waiting")
+    parser.add_argument("--begun", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     lanes = [[job.strip() for job in text.split(";") if job.strip()] for text in options.lanes]
-    if options.alone:
-        return lane(lanes[0], options.out, time.monotonic() + 60 * options.minutes)
+    end = time.monotonic() + 60 * options.minutes
+    if options.begun:
+        return lane(lanes[0], options.out, end, options.begun)
     for job in (job for jobs in lanes for job in jobs):
         planned(job)  # a misspelling is found before anything runs
-    shared = [sys.executable, __file__, "--alone", "--minutes", str(options.minutes), "--out", str(options.out)]
     beside = os.environ | {"RWF_BESIDE": str(len(lanes) - 1)}  # recorded with each run: its seconds are not its own
-    workers = [subprocess.Popen([*shared, text], env=beside) for text in options.lanes]
-    return max(worker.wait() for worker in workers)
+    workers = []
+    with tempfile.TemporaryDirectory() as meeting:
+        for i, text in enumerate(options.lanes):
+            begun, minutes = Path(meeting) / str(i), (end - time.monotonic()) / 60
+            settings = ["--minutes", str(minutes), "--out", str(options.out), "--begun", str(begun)]
+            workers.append(subprocess.Popen([sys.executable, __file__, *settings, text], env=beside))
+            wait_for(workers[-1], begun, options.patience)
+        return max(worker.wait() for worker in workers)
+
+
+def wait_for(worker: subprocess.Popen[bytes], begun: Path, patience: float) -> None:
+    """Until a lane has begun to train, or has ended, or has taken too long."""
+    end = time.monotonic() + patience
+    while worker.poll() is None and not begun.exists() and time.monotonic() < end:
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":
