@@ -151,6 +151,17 @@ def test_from_a_picture_to_a_report_and_back_to_a_picture(picture, tmp_path, cap
     assert "There is no picture mine.PNG" in capsys.readouterr().err
 
 
+def test_a_run_is_known_by_the_pixels_wherever_the_file_lies(picture, tmp_path, capsys):
+    words = ["--parametrization", "plain", "--out", str(tmp_path / "runs"), "--no-report"]
+    assert main(["run", "mine.PNG", *_SHORT, *words]) == 0
+    (tmp_path / "albums").mkdir()
+    picture.rename(tmp_path / "albums" / "mine.PNG")
+    capsys.readouterr()
+    loud = [word for word in _SHORT if word != "--quiet"]
+    assert main(["run", "albums/mine.PNG", *loud, *words]) == 0
+    assert "done before" in capsys.readouterr().err
+
+
 def test_a_run_of_something_else_is_no_picture(tmp_path, capsys):
     words = ["run", "regression-1d", "--quick", "--steps", "100", "--seeds", "1", "--quiet", "--no-report"]
     assert main([*words, "--parametrization", "plain", "--out", str(tmp_path)]) == 0

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
+from tyro.conf import Suppress
 
 from rwf.recipe import MLP, Adam, EncodingSpec, Factorization, Gaussian, NetSpec, Recipe, TaskSpec
 from rwf.recipe.checks import check
@@ -33,10 +34,10 @@ class OwnPicture(TaskSpec):
     """A picture from a file, whatever its shape; it is the only signal."""
 
     shown_by: ClassVar[str] = "rwf picture RUN --scale 2"
-    memory_only: ClassVar[tuple[str, ...]] = ("blocks",)
+    memory_only: ClassVar[tuple[str, ...]] = ("blocks", "path")
 
-    path: str
-    content: str = ""  # a hash of its pixels, so that a run is known by what it was trained on
+    path: Suppress[str]  # these two say which picture it is: no settings
+    content: Suppress[str] = ""  # a hash of its pixels: by that a run is known, wherever the file lies
     side: int = 512  # pixels along the longer side: a larger picture is reduced to so many
     every: int = 2  # trained on every so many pixels of a row and of a column; 1 is all of them
     output: Output = "sigmoid"  # what makes brightness of a net's values
