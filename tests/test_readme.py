@@ -40,6 +40,12 @@ DIFFERENCES = {
     "diffusion–reaction": ("dr", "deeponet", "rel_l2"),
     "advection, regular": ("advection", "regular", "steps_to_10_percent"),
 }
+FIRST = {  # variant, and whether every rate is tuned
+    "the paper's target, its rate": ("none", False),
+    "the paper's target, every rate tuned": ("none", True),
+    "eight other targets, the paper's rate": ("other-targets", False),
+    "eight other targets, every rate tuned": ("other-targets", True),
+}
 NUMBER = re.compile(r"[−-]?\d[\d,]*\.?\d*")
 
 
@@ -50,7 +56,7 @@ def records():
 
 def cells(heading, beginning):
     """The cells of a line of a table below a heading."""
-    text = (REPOSITORY / "README.md").read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    text = (REPOSITORY / "README.md").read_text().partition(f"# {heading}\n")[2].partition("\n## ")[0]
     (line,) = [line for line in text.splitlines() if line.startswith(f"| {beginning}")]
     return [cell.strip().replace("**", "") for cell in line.strip("|").split("|")]
 
@@ -68,9 +74,9 @@ def assert_rounded(text, values):
         assert abs(number - value) <= half * 1.02, (text, value)  # the last digit of results/ is rounded itself
 
 
-def record_of(records, case, variant, parametrization):
-    """The one with this name at the recipe's own rate, or at the rate that the variant says."""
-    wanted = (case, variant, parametrization, False)
+def record_of(records, case, variant, parametrization, *, tuned=False):
+    """The one with this name at the recipe's own rate, or at the rate that the variant says, or tuned."""
+    wanted = (case, variant, parametrization, tuned)
     (found,) = [r for r in records if (r.case, r.variant, r.parametrization, r.tuned) == wanted]
     return found
 
@@ -88,6 +94,20 @@ def measured(record, metric):
     lego = record.case == "nerf/lego"
     values = [final[0], final[2]] if lego else [member.final[metric] for member in record.members]
     return float((np.median if record.case == "darcy" else np.mean)(values))
+
+
+@pytest.mark.parametrize("beginning", FIRST)
+def test_the_first_table_is_of_the_results(records, beginning):
+    variant, tuned = FIRST[beginning]
+    _, *own, control = cells("rwf", beginning)
+    names = ("plain", "aa", "wn", "rwf")
+    found = [record_of(records, "regression-1d", variant, name, tuned=tuned) for name in names]
+    if control:
+        faster = faster_variant(records, "regression-1d", variant)
+        found, own = [*found, record_of(records, "regression-1d", faster, "plain")], [*own, control]
+    for record, text in zip(found, own, strict=True):
+        assert len(record.members) == 8
+        assert_rounded(text, [measured(record, "rel_l2")])
 
 
 @pytest.mark.parametrize("beginning", TABLE)
