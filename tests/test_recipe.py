@@ -313,6 +313,15 @@ def test_another_kind_of_spec_is_named_without_its_defaults():
     assert not Job(plain, "plain", base).is_full
 
 
+def test_a_title_names_few_of_the_settings_that_were_changed_and_counts_the_others():
+    changes = {"net.depth": 5, "net.width": 7, "optim.lr": 0.5, "steps": 2 * SMALL.steps}
+    job = Job(with_values(SMALL, changes), "rwf", SMALL)
+    assert job.variant.count("+") == len(changes)
+    assert job.title.endswith("none+net.depth=5+net.width=7+2 more rwf")
+    few = Job(with_values(SMALL, {"net.depth": 5, "net.width": 7}), "rwf", SMALL)
+    assert f" {few.variant} " in few.title
+
+
 def test_a_class_of_ones_own_is_not_taken_for_ours():
     """A name of ours in a file of one's own: JSON tells them apart, and ours is still found."""
 

@@ -15,6 +15,7 @@ from rwf.spec import Spec, digest, flat, from_json, kinds, to_json, with_values
 _FREE = {"seeds", "first_seed", "log_every", "together"}
 _EXACT = {"float32", "tf32x3"}
 _LONGEST = 150  # characters of a variant in a folder's name: file systems allow 255 bytes for all of it
+_NAMED = 2  # settings that a title names
 _SHORT = {
     ("rwf.trains", "nothing"): "frozen",
     ("rwf.trains", "log"): "log",
@@ -64,8 +65,11 @@ class Job(Spec):
     @property
     def variant(self) -> str:
         """The recipe's variant, with a suffix for each setting that was changed beside `--quick`'s."""
+        return "+".join([self.recipe.variant, *self._changes()])
+
+    def _changes(self) -> list[str]:
         changed = _differences(self, with_values(self.base, self.quick) if self.quick else self.base)
-        return self.recipe.variant + "".join(f"+{_suffix(k, v)}" for k, v in sorted(changed.items()))
+        return [_suffix(path, value) for path, value in sorted(changed.items())]
 
     @property
     def experiment(self) -> str:
@@ -81,9 +85,12 @@ class Job(Spec):
 
     @property
     def title(self) -> str:
-        """A short name for people."""
+        """A short name for people: of many settings that were changed, the first ones and how many more."""
         tag = " (tuned)" if self.tuned else " (tuning)" if self.purpose == "tune" else ""
-        return f"{self.recipe.case} {self.variant} {self.parametrization}{tag}"
+        changes = self._changes()
+        if len(changes) > _NAMED:
+            changes = [*changes[:_NAMED], f"{len(changes) - _NAMED} more"]
+        return f"{self.recipe.case} {'+'.join([self.recipe.variant, *changes])} {self.parametrization}{tag}"
 
     @property
     def folder(self) -> str:
