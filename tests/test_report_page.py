@@ -21,6 +21,7 @@ TUNING = {
     "chosen": 0.01,
     "at_edge": True,
     "losses": {"0.001": 0.123, "0.01": 0.0045, "0.1": None},
+    "final": {"0.001": {"loss": 0.1, "rel_l2": 0.55}, "0.01": {"loss": 0.01, "rel_l2": 0.0321}},
     "runs": ["x"],
 }
 
@@ -64,7 +65,8 @@ def test_page_says_all_that_it_must(runs, tmp_path):
         "RWF+log − RWF</td>",
         "1 of 6 diverged, the first before step 40,000",
         "Learning rates that were tried",
-        "<strong>0.0045</strong>",
+        "<strong>0.0045 (0.0321)</strong>",
+        "for each rate, in brackets the relative L² error; the lowest loss",
         "still at the edge of the grid",
         "error ~ η^2.000",
         "Ablation of μ and σ",

@@ -20,7 +20,8 @@ def probe(root, made, final, *, spike=None, diverged=()):
     lines = zip(steps.tolist(), loss.tolist(), strict=True)
     append_metrics(folder, [{"step": s, "seconds": 1.0, "alive": [True] * len(rates), "loss": v} for s, v in lines])
     lost = [7 if rate in diverged else None for rate in rates]
-    summary = {"steps": made.recipe.steps, "members": len(rates), "rate": 1.0, "final": {"loss": loss[-1].tolist()}}
+    ends = {"loss": loss[-1].tolist(), "rel_l2": [10 * rate for rate in rates]}
+    summary = {"steps": made.recipe.steps, "members": len(rates), "rate": 1.0, "final": ends}
     write_result(folder, {}, summary | {"diverged": lost, "tuning": None, "compile_seconds": 0.0, "train_seconds": 1.0})
     return folder
 
@@ -47,6 +48,12 @@ def test_the_rate_of_the_lowest_loss_is_taken(tmp_path):
     found, asked = tuned(tmp_path, best_at(3.2e-3))
     assert (found["chosen"], found["at_edge"]) == (3.2e-3, False)
     assert asked == [(1e-4, 3.2e-4, 1e-3, 3.2e-3, 1e-2)]
+
+
+def test_what_each_rate_led_to_is_kept(tmp_path):
+    ends = tuned(tmp_path, best_at(1e-1))[0]["final"]
+    assert list(ends) == ["0.0001", "0.00032", "0.001", "0.0032", "0.01", "0.032", "0.1", "0.32", "1"]
+    assert ends["0.032"]["rel_l2"] == pytest.approx(0.32)
 
 
 def test_a_spike_at_the_end_decides_nothing(tmp_path):

@@ -23,20 +23,22 @@ def tuned_job(job: Job, run: Callable[[Job], Path]) -> tuple[Job, dict[str, Any]
     A winner at the edge of the grid widens it.
     """
     rates = tuple(_step(job.recipe.optim.lr, k) for k in range(-(RATES // 2), RATES // 2 + 1))
-    folders = [run(_probe(job, rates))]
-    tried = training_losses(read_run(folders[0]))
+    probes = [read_run(run(_probe(job, rates)))]
+    tried = training_losses(probes[0])
     for _ in range(WIDENINGS):
         wider = _beyond(tried)
         if not wider:
             break
-        folders.append(run(_probe(job, wider)))
-        tried |= training_losses(read_run(folders[-1]))
+        probes.append(read_run(run(_probe(job, wider))))
+        tried |= training_losses(probes[-1])
     best = min(tried, key=tried.__getitem__)
+    ends = {rate: end for probe in probes for rate, end in final_metrics(probe).items()}
     found = {
         "chosen": best,
         "at_edge": bool(_beyond(tried)),
         "losses": {f"{rate:g}": _or_none(tried[rate]) for rate in sorted(tried)},
-        "runs": [folder.name for folder in folders],
+        "final": {f"{rate:g}": ends[rate] for rate in sorted(ends)},
+        "runs": [probe.folder.name for probe in probes],
     }
     return at_rate(job, best), found
 
@@ -54,6 +56,16 @@ def training_losses(run: Run) -> dict[float, float]:
     tail = np.where([step is None for step in run.summary["diverged"]], tail, np.inf)
     with np.errstate(divide="ignore"):  # a loss of zero is the best there is
         return {float(rate): float(np.exp(np.log(tail[rates == rate]).mean())) for rate in np.unique(rates)}
+
+
+def final_metrics(run: Run) -> dict[float, dict[str, float | None]]:
+    """What each rate has led to, the means over its members: to be looked at, since a lower loss may err more."""
+    rates = np.array(run.info["members"]["optim.lr"])
+    finals = {name: np.array(values, float) for name, values in run.summary["final"].items()}
+    return {
+        float(rate): {name: _or_none(float(values[rates == rate].mean())) for name, values in finals.items()}
+        for rate in np.unique(rates)
+    }
 
 
 def _probe(job: Job, rates: tuple[float, ...]) -> Job:
