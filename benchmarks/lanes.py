@@ -64,7 +64,11 @@ def planned(text: str) -> Planned:
     if "faster" in flags:
         grid = Beside(name, faster=True).grid_of(recipe)
     (job,) = comparison(found, recipe, (parametrization,), grid=grid)  # pyright: ignore[reportArgumentType]
-    if found_before:
+    if found_before is not None:
+        if not isinstance(found_before, dict) or "chosen" not in found_before:
+            raise ValueError(f"{text!r}: tuned= takes what a search found, as JSON without spaces, with its `chosen`.")
+        if flags:
+            raise ValueError(f"{text!r}: a rate that was found before cannot be {', '.join(sorted(flags))} too.")
         job = at_rate(job, found_before["chosen"])
     return Planned(job, "tuned" in flags, found_before)
 
@@ -107,7 +111,7 @@ def lane(jobs: list[str], out: Path, deadline: float, begun: Path) -> int:
         clock = time.monotonic()
         try:
             job, tune, found = planned(text)
-            folder = run(job, tuning=found) if found else execute([(job, tune)], run)[-1]
+            folder = run(job, tuning=found) if found is not None else execute([(job, tune)], run)[-1]
         except InterruptedRunError as stopped:
             print(f"{text}: {stopped}", flush=True)
             return 0

@@ -1,6 +1,6 @@
 """Does RWF still help under SOAP? Advection and the cavity again, with that optimizer and fewer steps: one table.
 
-`rwf reproduce soap` runs both, and Plain at RWF's first effective rate beside them.
+`rwf reproduce soap` runs both, with Plain at RWF's first effective rate and tuned rates beside them.
 """
 
 from dataclasses import replace
@@ -38,4 +38,5 @@ QUICK = {
     "soap/advection": advection.QUICK["advection/regular"] | {"steps": 1_000},  # they take longer, and go further
     "soap/cavity": cavity.QUICK["cavity/modified-mlp"],
 }
-STUDIES = {"soap": Study(recipes=tuple(RECIPES), beside=tuple(Beside(name, faster=True) for name in RECIPES))}
+_NAMES = tuple(RECIPES)
+STUDIES = {"soap": Study(recipes=_NAMES, tuned=_NAMES, beside=tuple(Beside(n, faster=True) for n in _NAMES))}
