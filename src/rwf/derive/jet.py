@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from rwf.derive.constant import at_points
 from rwf.derive.tall import tall_product
 from rwf.derive.wanted import Wanted
 
@@ -104,7 +105,7 @@ class Jet(_Rows):
         if isinstance(other, Bundle):
             return NotImplemented
         if not isinstance(other, Jet):
-            return self._with_value(self.value + other)
+            return self._with_value(self.value + at_points(other, self.value.shape))
         self._check(other)
         return Jet(
             self.value + other.value,
@@ -119,7 +120,8 @@ class Jet(_Rows):
         if isinstance(other, Bundle):
             return NotImplemented
         if not isinstance(other, Jet):
-            return jax.tree.map(lambda row: row * other, self)
+            constant = at_points(other, self.value.shape)
+            return jax.tree.map(lambda row: row * constant, self)
         self._check(other)
         a, b, axes = self.value, other.value, {axis: i for i, axis in enumerate(self.wanted.first)}
         first = tuple(p * b + a * q for p, q in zip(self.first, other.first, strict=True))

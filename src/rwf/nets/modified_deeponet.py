@@ -92,16 +92,16 @@ class ModifiedDeepONet(eqx.Module):
             at_points = jax.tree.map(lambda row: row[None], at_points)
         u = elementwise(self.activation, self.branch.gate(at_sensors))
         v = elementwise(self.activation, self.trunk.gate(at_points))
-        # Z U + (1 - Z) V is (1 - Z) U + Z V with U and V exchanged
-        start, end = (u, v) if self.mixing == "paper" else (v, u)
-        between = end - start
-        h_branch = self._tower(self.branch, at_sensors, start, between)
-        h_trunk = self._tower(self.trunk, at_points, start, between)
+        between = u - v
+        h_branch = self._tower(self.branch, at_sensors, v, between)
+        h_trunk = self._tower(self.trunk, at_points, v, between)
         return inner(h_trunk, h_branch)
 
-    def _tower(self, tower: Tower, x: Any, start: Any, between: Any) -> Any:
+    def _tower(self, tower: Tower, x: Any, v: Any, between: Any) -> Any:
+        """The layers; (1 - Z) U + Z V is V + (1 - Z) (U - V), in which U, known once a function, meets V once."""
         h = x
         for i, layer in enumerate(tower.layers):
             z = elementwise(self.activation, layer(h))
-            h = z if i == 0 and self.mixing == "paper" else between * z + start
+            of_u = z if self.mixing == "lab" else 1 - z
+            h = z if i == 0 and self.mixing == "paper" else v + of_u * between
         return finished(tower.output(h), self.activation if self.activated else None)
