@@ -135,6 +135,7 @@ def test_every_verb_tells_its_usage(verb, capsys):
         (["run", "regression-1d", "--grid", "optim.lr=nan"], "optim.lr must be more than 0; it is nan"),
         (["run", "regression-1d", "--optim.lr", "-1"], "optim.lr must be more than 0"),
         (["run", "regression-1d", "--grid", "net.width=16,32"], "with --net.width"),
+        (["run", "image/natural/positional", "--grid", "encoding.scale=5,6"], "with --encoding.scale"),
         (["run", "regression-1d", "--grid"], "--grid needs one or more settings"),
         (["run", "regression-1d", "--grid", "rwf.mean=0", "--parametrization", "plain"], "leaves rwf out"),
         (["run", "regression-1d", "--parametrization"], "--parametrization needs one or more of plain, aa, wn, rwf"),

@@ -1,6 +1,7 @@
 """Specs: frozen dataclasses that say what to build. They nest, print, hash and travel as JSON."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -17,10 +18,11 @@ class Spec:
     """Base of everything that a recipe is made of: plain values and other specs, nothing else.
 
     Settings that came `later`, when results had been kept, are not written at their default: so a recipe that does not
-    use them keeps its hash, and its results.
+    use them keeps its hash, and its results. Numbers that are `compiled` are part of the code.
     """
 
     later: ClassVar[tuple[str, ...]] = ()
+    compiled: ClassVar[tuple[str, ...]] = ()
 
 
 def to_json(value: Any) -> Any:
@@ -85,6 +87,21 @@ def flat(spec: Spec, prefix: str = "") -> dict[str, Any]:
         else:
             values[path] = value
     return values
+
+
+def sweepable(spec: Spec) -> list[str]:
+    """Numbers by dotted path that may be traced arrays, and so differ between members of one program.
+
+    >>> from rwf.recipe import Adam
+    >>> sweepable(Adam())
+    ['lr', 'decay_rate', 'clip']
+    """
+    return [path for path, value in flat(spec).items() if isinstance(value, float) and not _is_compiled(spec, path)]
+
+
+def _is_compiled(spec: Spec, path: str) -> bool:
+    *above, name = path.split(".")
+    return name in functools.reduce(getattr, above, spec).compiled
 
 
 def with_values(spec: SpecType, values: Mapping[str, Any]) -> SpecType:

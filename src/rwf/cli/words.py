@@ -105,11 +105,10 @@ def parametrizations(names: Sequence[str]) -> list[Parametrization]:
 
 def grid(recipe: Recipe, settings: Sequence[str]) -> dict[str, tuple[float, ...]]:
     """Reads `rwf.mean=0,1,2` into numbers, for settings of the recipe that are numbers."""
-    from rwf.spec import flat, with_values
+    from rwf.spec import flat, sweepable, with_values
 
     known = flat(recipe)
-    numeric = [path for path, value in known.items() if isinstance(value, float)]
-    numeric = [path for path in numeric if not path.startswith("task.")]  # data is made before, on the host
+    numeric = [path for path in sweepable(recipe) if not path.startswith("task.")]  # data is made before, on the host
     grid = {}
     for setting in settings:
         path, _, values = setting.partition("=")

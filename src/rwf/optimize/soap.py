@@ -21,6 +21,8 @@ from jaxtyping import Array, Float, Int
 
 from rwf.optimize.orthonormal import EXACT, iterated
 
+Number = float | Float[Array, ""]  # which may be traced
+
 
 class ScaleBySoapState(NamedTuple):
     """What SOAP remembers. Leaves of one shape are stacked, and each shape has an entry.
@@ -38,8 +40,8 @@ class ScaleBySoapState(NamedTuple):
 def soap(
     learning_rate: Any,
     *,
-    b1: float = 0.95,
-    b2: float = 0.95,
+    b1: Number = 0.95,
+    b2: Number = 0.95,
     eps: float = 1e-8,
     frequency: int = 10,
     largest: int = 1024,
@@ -56,7 +58,7 @@ def soap(
 
 
 def scale_by_soap(
-    *, b1: float = 0.95, b2: float = 0.95, eps: float = 1e-8, frequency: int = 10, largest: int = 1024
+    *, b1: Number = 0.95, b2: Number = 0.95, eps: float = 1e-8, frequency: int = 10, largest: int = 1024
 ) -> optax.GradientTransformationExtraArgs:
     """SOAP's direction, without the learning rate.
 

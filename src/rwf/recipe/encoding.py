@@ -2,7 +2,7 @@
 
 import abc
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rwf.recipe.checks import check, check_types
 from rwf.spec import Spec
@@ -37,6 +37,7 @@ class Identity(EncodingSpec):
 class Positional(EncodingSpec):
     """Log-linear frequencies up to 2^scale; `frequencies` are shared among the axes."""
 
+    compiled: ClassVar[tuple[str, ...]] = ("scale",)
     scale: float = 6.0
     frequencies: int = 256
 
@@ -102,6 +103,7 @@ class Periodic(EncodingSpec):
 class Affine(EncodingSpec):
     """factor * features + offset, of another encoding."""
 
+    compiled: ClassVar[tuple[str, ...]] = ("factor", "offset")
     of: EncodingSpec = Identity()
     factor: float = 1.0
     offset: float = 0.0

@@ -30,10 +30,15 @@ class OptimizerSpec(Spec, abc.ABC):
         check("0 or more", optim__warmup_steps=self.warmup_steps)
 
     def schedule(self) -> "optax.Schedule":
-        """The learning rate as a function of the step; `lr` may be a traced array."""
+        """The learning rate as a function of the step; `lr` and `decay_rate` may be traced arrays."""
+        import jax.numpy as jnp
         import optax
 
-        decay = optax.exponential_decay(self.lr, self.decay_steps, self.decay_rate)
+        def decay(
+            step: Any,
+        ) -> Any:  # optax's asks whether its rate is 0: a traced one cannot tell
+            return self.lr * jnp.power(self.decay_rate, step / self.decay_steps)
+
         if not self.warmup_steps:
             return decay
         warmup = optax.linear_schedule(0.0, self.lr, self.warmup_steps)
