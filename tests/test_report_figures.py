@@ -193,3 +193,27 @@ def test_the_ablation_has_plain_numbers_and_says_where_n_differs(tmp_path):
     labels = [tick.label1.get_text() for tick in (*axes.yaxis.get_major_ticks(), *axes.yaxis.get_minor_ticks())]
     assert {"0.2", "0.5"} <= set(labels)
     assert not any("times" in label for label in labels)
+
+
+MANY = {"net.depth": 3, "net.width": 64, "optim.decay_steps": 100, "steps": 60, "log_every": 5, "optim.decay_rate": 0.5}
+
+
+def test_many_settings_leave_room_for_the_figure(tmp_path):
+    """Of settings that all runs of a figure share nothing is said in its legend, of many others the first two."""
+    for name in ("plain", "rwf"):
+        run_folder(tmp_path / "alike", job(name, changes=MANY), 0.5)
+    run_folder(tmp_path / "beside", job("plain", changes=MANY), 0.5)
+    run_folder(tmp_path / "beside", job("plain"), 0.5)
+    found = {}
+    for folder in ("alike", "beside"):
+        drawings = figures_for("regression-1d", report.load([tmp_path / folder]))
+        finals, trained = (
+            next(d for d in drawings if d.title == title) for title in ("Final values", "Training, ablated")
+        )
+        for drawing in (finals, trained):
+            png(drawing.figure)  # without matplotlib's warning that nothing is left of the axes
+        ticks = [tick.get_text().replace("\n", " ") for tick in finals.figure.axes[0].get_xticklabels()]
+        found[folder] = (ticks, trained.figure.axes[0].get_legend_handles_labels()[1])
+    assert found["alike"] == (["Plain 0.001", "RWF 0.001"], ["Plain", "RWF"])
+    assert found["beside"][0] == ["Plain 0.001", "Plain net.width= 64 optim.decay_rate= 0.5 2 more"]
+    assert found["beside"][1] == ["Plain", "Plain+net.width=64+optim.decay_rate=0.5+2 more"]

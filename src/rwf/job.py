@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -15,7 +15,6 @@ from rwf.spec import Spec, digest, flat, from_json, kinds, to_json, with_values
 _FREE = {"seeds", "first_seed", "log_every", "together"}
 _EXACT = {"float32", "tf32x3"}
 _LONGEST = 150  # characters of a variant in a folder's name: file systems allow 255 bytes for all of it
-_NAMED = 2  # settings that a title names
 _SHORT = {
     ("rwf.trains", "nothing"): "frozen",
     ("rwf.trains", "log"): "log",
@@ -87,10 +86,9 @@ class Job(Spec):
     def title(self) -> str:
         """A short name for people: of many settings that were changed, the first ones and how many more."""
         tag = " (tuned)" if self.tuned else " (tuning)" if self.purpose == "tune" else ""
-        changes = self._changes()
-        if len(changes) > _NAMED:
-            changes = [*changes[:_NAMED], f"{len(changes) - _NAMED} more"]
-        return f"{self.recipe.case} {'+'.join([self.recipe.variant, *changes])} {self.parametrization}{tag}"
+        return (
+            f"{self.recipe.case} {'+'.join([self.recipe.variant, *few(self._changes())])} {self.parametrization}{tag}"
+        )
 
     @property
     def folder(self) -> str:
@@ -98,6 +96,15 @@ class Job(Spec):
         tag = "-tuned" if self.tuned else "-tune" if self.purpose == "tune" else ""
         variant = re.sub(r"[/\\,:]", "_", self.variant)[:_LONGEST]  # a setting may be a path; the hash tells all apart
         return f"{self.recipe.case}/{variant}-{self.parametrization}{tag}-{self.hash[:8]}"
+
+
+def few(changes: Sequence[str], named: int = 2) -> list[str]:
+    """Settings that were changed, for people: of many the first ones, and how many more.
+
+    >>> few(["net.depth=4", "net.width=64", "steps=100", "task.c=10"])
+    ['net.depth=4', 'net.width=64', '2 more']
+    """
+    return [*changes[:named], f"{len(changes) - named} more"] if len(changes) > named else list(changes)
 
 
 def _differences(job: Job, base: Recipe) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rwf.report.apart import apart
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.style import FAINT, blank, colour, legend_below, log_where_positive
 from rwf.report.names import PARAMETRIZATIONS, metric
@@ -62,10 +63,11 @@ def _draw_key(figure: "matplotlib.figure.Figure", papers: bool) -> None:
 
 def _draw_panel(axes: "matplotlib.axes.Axes", groups: dict[str, list[Record]], name: str) -> None:
     start, ticks = 0.0, {}
+    variants = iter(apart([record.variant for group in groups.values() for record in group]))
     for group_title, group in groups.items():
         for i, record in enumerate(group):
             draw_final(axes, record, name, start + i)
-            ticks[start + i] = _tick(record)
+            ticks[start + i] = _tick(record, next(variants))
         middle = start + (len(group) - 1) / 2
         axes.annotate(group_title, (middle, 1.02), xycoords=("data", "axes fraction"), ha="center", color=FAINT)
         start += len(group) + _GAP
@@ -93,8 +95,8 @@ def draw_final(axes: "matplotlib.axes.Axes", record: Record, name: str, place: f
         axes.plot(place, row.paper, "x", color="black", markersize=7, mew=1.6)
 
 
-def _tick(record: Record) -> str:
-    suffix = "" if record.setting else record.variant.partition("+")[2].replace("+", "\n").replace(" ", "\n")
+def _tick(record: Record, variant: str) -> str:
+    suffix = "" if record.setting else variant.partition("+")[2].replace("+", "\n").replace(" ", "\n")
     suffix = suffix.replace("=", "=\n")  # in a line they would run into their neighbours'
     rate = record.setting.get("optim.lr") or record.parts[0].info.get("recipe", {}).get("optim", {}).get("lr")
     below = suffix or (f"{rate:g}" if isinstance(rate, float) else "")

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from rwf.precision import computing
 from rwf.record import Run
 from rwf.report.figures.drawing import Drawing
-from rwf.report.figures.style import FAINT, blank, colour, draw_band, label, log_where_positive, step_axis
+from rwf.report.figures.style import FAINT, blank, colour, draw_band, labels, log_where_positive, step_axis
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
 from rwf.tree import materialize
@@ -93,11 +93,8 @@ def _draw_predictions(figure: "matplotlib.figure.SubFigure", shown: Sequence[_Tr
 
 def _draw_training(figure: "matplotlib.figure.SubFigure", shown: Sequence[_Trained]) -> None:
     loss, change, kernel = (figure.add_subplot(1, 3, i + 1) for i in range(3))
-    for trained in shown:
-        curves, line = (
-            trained.record.curves,
-            {"color": colour(trained.record), "label": label(trained.record)},
-        )
+    for trained, called in zip(shown, labels([trained.record for trained in shown]), strict=True):
+        curves, line = trained.record.curves, {"color": colour(trained.record), "label": called}
         draw_band(loss, curves.band("loss"), **line)
         draw_band(change, curves.band("weight_change"), **line)
         _draw_spectra(kernel, trained)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rwf.report.apart import apart
 from rwf.report.curves import Band
 from rwf.report.extras import need
 from rwf.report.names import contender, metric
@@ -82,9 +83,10 @@ def _place_empty_labels(figure: "matplotlib.figure.Figure") -> None:
             axis.set_label_coords(0, 0)
 
 
-def label(record: Record) -> str:
-    """What a legend calls a record."""
-    return contender(record.parametrization, record.tuned, record.variant)
+def labels(records: Sequence[Record]) -> list[str]:
+    """What a legend calls each record of a figure."""
+    variants = apart([record.variant for record in records]) if records else []
+    return [contender(r.parametrization, r.tuned, variant) for r, variant in zip(records, variants, strict=True)]
 
 
 def colour(record: Record) -> str:

@@ -13,7 +13,7 @@ from rwf.report.figures.style import (
     blank,
     colour,
     draw_band,
-    label,
+    labels,
     legend_below,
     legend_rows,
     log_where_positive,
@@ -35,14 +35,15 @@ def training(records: Sequence[Record], names: Sequence[str], title: str) -> Dra
     panels = [name for name in asked if any(name in record.curves.values for record in records)]
     if not panels:
         return None
-    figure = blank(3.4 + 0.2 * legend_rows([label(record) for record in records]))
+    names_of = labels(records)
+    figure = blank(3.4 + 0.2 * legend_rows(names_of))
     caption = "Median over the runs of a line, with the band from 16 % to 84 % of them"
     papers = percents = False
     lines = _lines(records)
     for panel, name in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), panel + 1)
-        for record, line in zip(records, lines, strict=True):
-            draw_band(axes, _band(record, name), label=label(record), **line)
+        for record, called, line in zip(records, names_of, lines, strict=True):
+            draw_band(axes, _band(record, name), label=called, **line)
             if (paper := _paper(record, name)) is not None:
                 papers = True
                 axes.plot(record.curves.step[-1], paper, "x", color=colour(record), clip_on=False, mew=1.8)
