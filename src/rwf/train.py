@@ -157,7 +157,7 @@ def _training_step(job: Job, member: Mapping[str, Array], task: Task, fixed: Any
     optimizer, hold, balance = optax.with_extra_args_support(spec.build()), spec.held_steps(), task.balance()
     half = is_half(job.recipe.precision, jax.default_backend())
 
-    def losses(params: Any, frozen: Any, batch: Any, step: Array) -> dict[str, Array]:
+    def losses(params: Any, task: Task, frozen: Any, batch: Any, step: Array) -> dict[str, Array]:
         net = materialize(eqx.combine(params, frozen))
         return task.losses(halved(net) if half else net, batch, step)
 
@@ -171,14 +171,16 @@ def _training_step(job: Job, member: Mapping[str, Array], task: Task, fixed: Any
         params, moments, factors, count = carry
         seen = count - count % hold if hold > 1 else count
         batch = task.batch(jax.random.fold_in(key, seen), seen) if fixed is None else fixed
-        given = (frozen, batch, seen)
+        now = materialize(eqx.combine(params, frozen))
+        here = task.holding(now, batch, seen) if spec.compares_losses() else task
+        given = (here, frozen, batch, seen)
         if balance is not None:
             factors = balance.rebalanced(factors, lambda p: losses(p, *given), params, count)
         (value, terms), gradient = jax.value_and_grad(objective, has_aux=True)(params, factors, *given)
         # A line search hands on what else it was given: the step.
         line = {"value": value, "grad": gradient, "value_fn": lambda p, step=None: objective(p, factors, *given)[0]}
         if spec.needs_squares():
-            squares = task.squares(materialize(eqx.combine(params, frozen)), batch, seen)
+            squares = here.squares(now, batch, seen)
             line["squares"] = [group.of(lambda p: materialize(eqx.combine(p, frozen))) for group in squares]
         updates, moments = optimizer.update(gradient, moments, params, step=count, **line)
         return (eqx.apply_updates(params, updates), moments, factors, count + 1), terms

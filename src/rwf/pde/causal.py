@@ -51,16 +51,18 @@ class Causal(Spec):
         before = jnp.cumsum(losses) - losses
         return jax.lax.stop_gradient(jnp.exp(-self.epsilon * before))
 
-    def of_points(self, squares: dict[str, Float[Array, " points"]]) -> Float[Array, " points"]:
-        """The weight of each point of the residual."""
-        total = sum(squares.values(), jnp.zeros(()))
-        chunks = self.weights(total.reshape(self.chunks, -1).mean(axis=1))
-        return jnp.repeat(chunks, total.shape[0] // self.chunks)
+    def of_squares(self, squares: dict[str, Float[Array, " points"]]) -> Float[Array, " chunks"]:
+        """The weight of each chunk, from the squares at all points; of a system, all residuals together decide."""
+        return self.weights(sum(self._losses(squares).values(), jnp.zeros(self.chunks)))
 
-    def means(self, squares: dict[str, Float[Array, " points"]]) -> dict[str, Float[Array, ""]]:
-        """The mean square of each residual; of a system, all residuals together decide on the weights."""
+    def means(
+        self, squares: dict[str, Float[Array, " points"]], weights: Float[Array, " chunks"] | None = None
+    ) -> dict[str, Float[Array, ""]]:
+        """The mean square of each residual, chunks weighted by what these squares say, or as they were `weights`."""
         if not self.on:
             return {name: jnp.mean(values) for name, values in squares.items()}
-        losses = {name: values.reshape(self.chunks, -1).mean(axis=1) for name, values in squares.items()}
-        weights = self.weights(sum(losses.values(), jnp.zeros(self.chunks)))
-        return {name: jnp.mean(weights * values) for name, values in losses.items()}
+        weights = self.of_squares(squares) if weights is None else weights
+        return {name: jnp.mean(weights * losses) for name, losses in self._losses(squares).items()}
+
+    def _losses(self, squares: dict[str, Float[Array, " points"]]) -> dict[str, Float[Array, " chunks"]]:
+        return {name: values.reshape(self.chunks, -1).mean(axis=1) for name, values in squares.items()}

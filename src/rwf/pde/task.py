@@ -31,7 +31,7 @@ class PDETask(Task):
     """Trains a net to make residual and conditions of a problem small.
 
     `test` are the points of the grid; `target` the exact solution there, a column for each unknown of `compared`,
-    or None.
+    or None. Where causal weights are `held`, the losses do not weigh anew.
     """
 
     problem: Problem = eqx.field(static=True)
@@ -39,6 +39,7 @@ class PDETask(Task):
     test: Float[Array, "*member points axes"]
     target: Float[Array, "*member points compared"] | None
     compared: tuple[int, ...] = eqx.field(static=True)
+    held: Float[Array, " chunks"] | None = None
 
     @property
     def inputs(self) -> int:
@@ -56,8 +57,17 @@ class PDETask(Task):
         terms: dict[str, Array] = {}
         for part, values in self.values(net, batch, problem):
             squares = {name: value**2 for name, value in values.items()}
-            terms |= {n: jnp.mean(s) for n, s in squares.items()} if part.faces else problem.causal.means(squares)
+            means = {name: jnp.mean(square) for name, square in squares.items()}
+            terms |= means if part.faces else problem.causal.means(squares, self.held)
         return problem.weights.apply(terms)
+
+    def holding(self, net: Any, batch: Float[Array, "points axes"], step: Array) -> "PDETask":
+        problem = self.problem.curriculum.at(self.problem, step)
+        if not problem.causal.on:
+            return self
+        _, values = self.values(net, batch, problem)[0]  # of the residual
+        held = problem.causal.of_squares({name: value**2 for name, value in values.items()})
+        return eqx.tree_at(lambda task: task.held, self, held, is_leaf=lambda leaf: leaf is None)
 
     def squares(self, net: Any, batch: Float[Array, "points axes"], step: Array) -> list[Squares]:
         problem = self.problem.curriculum.at(self.problem, step)
@@ -66,12 +76,11 @@ class PDETask(Task):
                 "Gauss–Newton minimizes one loss; balancing would change it from step to step. Set "
                 "--task.weights.balance-every 0, and --task.weights.fixed where a term shall count more."
             )
-        found = []
+        found, held = [], self.holding(net, batch, step).held if self.held is None else self.held
         for part, start, stop in self.draw.sections:
             counts = jnp.full(stop - start, 1 / (stop - start))
-            if problem.causal.on and not part.faces:
-                values = self.values(net, batch, problem)[0][1]
-                counts *= problem.causal.of_points({name: value**2 for name, value in values.items()})
+            if held is not None and not part.faces:
+                counts *= jnp.repeat(held, len(counts) // len(held))
             terms = problem.weights.apply(dict.fromkeys(part.terms, jnp.ones(())))
             factors = jnp.sqrt(counts[:, None] * jnp.stack(list(terms.values())))
             found.append(Squares(functools.partial(_at_point, problem, part), (batch[start:stop], factors)))

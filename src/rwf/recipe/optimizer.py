@@ -56,6 +56,10 @@ class OptimizerSpec(Spec, abc.ABC):
         """Whether `update` is to be given the loss as a sum of squares too."""
         return False
 
+    def compares_losses(self) -> bool:
+        """Whether a step asks for the loss at several parameters: what weights its terms must not move meanwhile."""
+        return False
+
 
 @dataclass(frozen=True)
 class FirstOrder(OptimizerSpec):
@@ -152,6 +156,9 @@ class LBFGS(OptimizerSpec):
     def held_steps(self) -> int:
         return self.hold
 
+    def compares_losses(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True)
 class GaussNewton(OptimizerSpec):
@@ -174,6 +181,9 @@ class GaussNewton(OptimizerSpec):
 
     def held_steps(self) -> int:
         return self.hold
+
+    def compares_losses(self) -> bool:
+        return True
 
     def needs_squares(self) -> bool:
         return True

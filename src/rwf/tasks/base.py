@@ -53,6 +53,12 @@ class Task(eqx.Module):
             "train it by --optim adam, soap or lbfgs."
         )
 
+    def holding(self, net: Any, batch: Any, step: Array) -> "Task":
+        """The task with the weights that its loss has at this net, where they depend on it, in the place of weights
+        that move: for optimizers that compare the loss of several nets in one step.
+        """
+        return self
+
     def balance(self) -> Any:
         """What balances the terms in training (`rwf.pde.LossWeights`), or None: then they are summed as they are."""
         return None
