@@ -1,5 +1,9 @@
 """New functions through a trained operator, by one command."""
 
+import shlex
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -92,3 +96,35 @@ def test_other_runs_and_other_endings_are_refused(trained, tmp_path, capsys):
     assert "go to an .npz file" in capsys.readouterr().err
     assert main(["predict", str(tmp_path), str(data)]) == 2
     assert "holds 0 complete runs" in capsys.readouterr().err
+
+
+OWN_TASK = """
+from dataclasses import dataclass, replace
+
+from rwf.tasks import dr
+
+
+@dataclass(frozen=True)
+class Mine(dr.DiffusionReaction):
+    pass
+
+
+recipe = dr.RECIPES["dr"]
+task, net = Mine(train=8, test=2, points=10, times=10, triples=20), replace(recipe.net, width=4, sensors=(10,))
+RECIPES = {"mine": replace(recipe, name="mine", case="mine", task=task, net=net, steps=2, log_every=1, seeds=1)}
+"""
+
+
+def test_the_command_that_is_told_of_an_own_task_knows_its_file(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(OWN_TASK)
+    np.savez(tmp_path / "NEW.npz", a=np.ones((3, 10)), y=np.ones((4, 2)))
+    assert main(["run", "mine.py", "--parametrization", "rwf", "--no-report", "--quiet"]) == 0
+    _, _, told = capsys.readouterr().out.splitlines()[-1].partition("what was learnt: rwf ")
+    anew = [sys.executable, "-m", "rwf", *shlex.split(told)]  # a process that does not know the task
+    assert subprocess.run(anew, capture_output=True).returncode == 0
+    with np.load(tmp_path / "predicted.npz") as found:
+        assert found["u"].shape == (3, 4)
+    unnamed = subprocess.run(anew[:-1], capture_output=True, text=True)
+    assert unnamed.returncode == 2
+    assert "Mine in mine.py, a file of your own: name it behind the run" in unnamed.stderr

@@ -165,7 +165,7 @@ class Run:
             file, _, name = kind.removeprefix(OWN_FILE).partition(".")
             raise ValueError(
                 f"{self.folder} is a run of {name} in {file}.py, a file of your own: name it behind the run "
-                "(rwf solution and rwf report take it)."
+                "(rwf solution, rwf predict and rwf report take it)."
             )
         return job_from_json(self.info)
 

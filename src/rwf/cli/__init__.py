@@ -24,7 +24,7 @@ rwf: random weight factorization for coordinate networks
   rwf surface RUN [options]      the surface of a shape that a run has learnt, as a mesh file
   rwf picture RUN [options]      the picture that a run has learnt, at any size, as an image file
   rwf solution RUN [FILE.py]     what a run has found of a PDE, on a grid or at points of yours, as NPZ or CSV
-  rwf predict RUN DATA           what an operator that a run has learnt makes of new functions, as NPZ
+  rwf predict RUN DATA [FILE.py] what an operator that a run has learnt makes of new functions, as NPZ
 
 RECIPE is a name that `rwf list` prints, a .py file of your own (its first recipe, or FILE.py:NAME), a picture, or an
 NPZ or HDF5 file of an operator's data.

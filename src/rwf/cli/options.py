@@ -110,5 +110,6 @@ class PredictOptions:
 
     run: tyro.conf.Positional[Path]  # a complete run folder of an operator, or the .safetensors file of a saved one
     data: tyro.conf.Positional[Path]  # NPZ or HDF5 with a and y as in training; with u, errors are measured too
+    file: tyro.conf.Positional[Path | None] = None  # the .py file of the task, where it is your own
     out: Path = Path("predicted.npz")  # .npz, with y and u
     member: int = 0  # which net of the run

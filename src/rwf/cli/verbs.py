@@ -238,13 +238,16 @@ def solution(words: list[str]) -> int:
 
 
 def predict(words: list[str]) -> int:
-    """`rwf predict RUN DATA [options]`"""
+    """`rwf predict RUN DATA [FILE.py] [options]`"""
     options = read(PredictOptions, words, "rwf predict", None)
     from rwf import predict as predicting
+    from rwf.registry import find_recipe
 
     check_file("--out", options.out, reads=options.data)
     if options.out.suffix.lower() != ".npz":
         raise ValueError(f"--out {options.out}: functions at points go to an .npz file.")
+    if options.file:
+        find_recipe(str(options.file))  # so that its tasks are known
     found = predicting.predict(predicting.find_operator(options.run, options.member), options.data)
     print(f"predicted: {predicting.write_predicted(options.out, found)} (u of {found.u.shape[0]} functions)")
     if found.errors is not None:

@@ -93,7 +93,7 @@ class BurgersOperator(Task):
 class Burgers(TaskSpec):
     """Initial values from N(0, 25^2 (-Laplace + 5^2)^-4), with 25^2 the factor of the amplitudes."""
 
-    shown_by: ClassVar[str] = "rwf predict RUN NEW.npz"
+    shown_by: ClassVar[str] = "rwf predict RUN NEW.npz FILE"
     memory_only: ClassVar[tuple[str, ...]] = ("block",)
 
     train: int = 1_000  # functions

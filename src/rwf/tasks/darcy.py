@@ -23,7 +23,7 @@ _OF_TRAINING = ("functions", "output_size")  # what the data does not depend on
 class DarcyFlow(TaskSpec):
     """-div(a grad u) = 1, u = 0 on the boundary; a = exp(GRF). The paper prints a length of -0.5, which cannot be."""
 
-    shown_by: ClassVar[str] = "rwf predict RUN NEW.npz"
+    shown_by: ClassVar[str] = "rwf predict RUN NEW.npz FILE"
 
     train: int = 2_000  # functions
     test: int = 100

@@ -55,7 +55,7 @@ class Triples(Task):
 class DiffusionReaction(TaskSpec):
     """u_t = D u_xx + k u^2 + a(x), zero at first and at both ends; a is a Gaussian field, known on the grid."""
 
-    shown_by: ClassVar[str] = "rwf predict RUN NEW.npz"
+    shown_by: ClassVar[str] = "rwf predict RUN NEW.npz FILE"
 
     train: int = 5_000  # functions
     test: int = 100
