@@ -217,3 +217,39 @@ def test_many_settings_leave_room_for_the_figure(tmp_path):
     assert found["alike"] == (["Plain 0.001", "RWF 0.001"], ["Plain", "RWF"])
     assert found["beside"][0] == ["Plain 0.001", "Plain net.width= 64 optim.decay_rate= 0.5 2 more"]
     assert found["beside"][1] == ["Plain", "Plain+net.width=64+optim.decay_rate=0.5+2 more"]
+
+
+def sweep_of(folder):
+    return [d for d in figures_for("regression-1d", report.load([folder])) if d.title.startswith("Sweep of")]
+
+
+def test_a_sweep_is_drawn_with_a_line_for_each_parametrization(tmp_path):
+    rates = (0.9, 0.8, 0.5)
+    for name in ("plain", "rwf"):
+        made = job(name, seeds=2, grid={"optim.decay_rate": rates})
+        ends = [0.1 * (1 + i) for i in range(len(made.members()["seed"]))]  # seeds one after the other, for each rate
+        run_folder(tmp_path, made, ends, diverged={5: 4} if name == "rwf" else None)
+    (drawing,) = sweep_of(tmp_path)
+    (axes,) = drawing.figure.axes
+    assert axes.get_xlabel() == "optim.decay_rate"
+    assert axes.get_legend_handles_labels()[1] == ["Plain", "RWF"]
+    plain, _, rwf, crosses = axes.get_lines()
+    for line in (plain, rwf):
+        np.testing.assert_allclose(line.get_xdata(), sorted(rates))
+        np.testing.assert_allclose(line.get_ydata(), [0.55, 0.35, 0.15])
+    np.testing.assert_allclose(crosses.get_xdata(), [0.5])
+    assert "diverged" in drawing.caption
+
+
+def test_of_two_settings_one_is_the_axis_and_one_tells_lines_apart(tmp_path):
+    grid = {"optim.decay_rate": (0.9, 0.8, 0.5), "optim.lr": (1e-3, 1e-2)}
+    run_folder(tmp_path, job("plain", grid=grid), 0.5)
+    (drawing,) = sweep_of(tmp_path)
+    labels = drawing.figure.axes[0].get_legend_handles_labels()[1]
+    assert labels == ["Plain (rate 0.001)", "Plain (rate 0.01)"]
+
+
+@pytest.mark.parametrize("grid", [{"optim.lr": (1e-3, 1e-2)}, {"rwf.mean": (0.0, 1.0, 2.0), "rwf.stddev": (0.1,)}])
+def test_two_rates_are_no_sweep_and_the_papers_is_drawn_once(tmp_path, grid):
+    run_folder(tmp_path, job(grid=grid), 0.5)
+    assert not sweep_of(tmp_path)

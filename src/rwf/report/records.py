@@ -84,6 +84,11 @@ class Record:
         return set(self.setting) <= {"optim.lr"}
 
     @property
+    def swept(self) -> str:
+        """The variant less the axes of its grid: what all of a sweep have in common."""
+        return self.variant.removesuffix(_suffix(self.setting))
+
+    @property
     def metrics(self) -> list[str]:
         """The names of all that was measured at the end."""
         return list(dict.fromkeys(name for member in self.members for name in member.final))

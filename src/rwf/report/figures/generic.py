@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.finals import finals
+from rwf.report.figures.sweep import sweeps
 from rwf.report.figures.training import training
 from rwf.report.names import headlines, metric
 from rwf.report.records import Record
 
 
 def figures(records: Sequence[Record]) -> list[Drawing]:
-    """Final values and training curves, variant by variant; grids have figures of their own."""
+    """Final values and training curves, variant by variant, and where the settings of grids ended."""
     shown = [record for record in records if record.in_tables]
     measured = list(dict.fromkeys(name for record in shown for name in record.metrics))
     names, watched = headlines(measured), [name for name in measured if metric(name).watched]
@@ -31,7 +32,7 @@ def figures(records: Sequence[Record]) -> list[Drawing]:
             training(tuned, names + watched, f"Training at tuned rates{of}"),
             training(beside + ablated if ablated else [], names + watched, f"Training, ablated{of}"),
         ]
-    return [drawing for drawing in found if drawing is not None]
+    return [drawing for drawing in found if drawing is not None] + sweeps(records)
 
 
 def _base(record: Record) -> str:

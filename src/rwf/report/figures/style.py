@@ -2,6 +2,7 @@
 
 import functools
 import io
+import itertools
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 COLOURS = {"plain": "#0072B2", "aa": "#E69F00", "wn": "#009E73", "rwf": "#D55E00"}
 OTHERS = ("#CC79A7", "#56B4E9", "#7F7F7F")
 INK, FAINT, MARK = "#222222", "#888888", "#A06A00"
+# Numbers of tints and of lines that have no common factor: taken side by side, no pair comes again for long.
+_TINTS = (*OTHERS, INK)
+_LINES: tuple[Any, ...] = ("--", ":", "-.", (0, (6, 1)), (0, (4, 1, 1, 1, 1, 1)))
 WIDTH = 11.0  # inches: the width of the page
 DPI = 130
 
@@ -92,6 +96,16 @@ def labels(records: Sequence[Record]) -> list[str]:
 def colour(record: Record) -> str:
     """The colour of a record's parametrization."""
     return COLOURS.get(record.parametrization, INK)
+
+
+def lines(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """The first of a parametrization has its colour; ablations beside it have others, no two alike."""
+    found, others = [], zip(itertools.cycle(_TINTS), itertools.cycle(_LINES), strict=False)
+    for i, record in enumerate(records):
+        first = record.parametrization not in {other.parametrization for other in records[:i]}
+        tint, style = (colour(record), "-") if first else next(others)
+        found.append({"color": tint, "linestyle": style})
+    return found
 
 
 def legend_below(figure: "matplotlib.figure.Figure") -> None:

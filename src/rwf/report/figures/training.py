@@ -1,21 +1,18 @@
 """What happened during training: loss, metrics and weight change."""
 
-import itertools
 from collections.abc import Sequence
-from typing import Any
 
 from rwf.report.curves import Band
 from rwf.report.figures.drawing import Drawing
 from rwf.report.figures.style import (
     FAINT,
-    INK,
-    OTHERS,
     blank,
     colour,
     draw_band,
     labels,
     legend_below,
     legend_rows,
+    lines,
     log_where_positive,
     step_axis,
 )
@@ -23,10 +20,6 @@ from rwf.report.names import metric
 from rwf.report.paper import paper_value
 from rwf.report.reaching import METRIC, PERCENT
 from rwf.report.records import Record
-
-# Numbers of tints and of lines that have no common factor: taken side by side, no pair comes again for long.
-_TINTS = (*OTHERS, INK)
-_LINES: tuple[Any, ...] = ("--", ":", "-.", (0, (6, 1)), (0, (4, 1, 1, 1, 1, 1)))
 
 
 def training(records: Sequence[Record], names: Sequence[str], title: str) -> Drawing | None:
@@ -39,10 +32,10 @@ def training(records: Sequence[Record], names: Sequence[str], title: str) -> Dra
     figure = blank(3.4 + 0.2 * legend_rows(names_of))
     caption = "Median over the runs of a line, with the band from 16 % to 84 % of them"
     papers = percents = False
-    lines = _lines(records)
+    drawn = lines(records)
     for panel, name in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), panel + 1)
-        for record, called, line in zip(records, names_of, lines, strict=True):
+        for record, called, line in zip(records, names_of, drawn, strict=True):
             draw_band(axes, _band(record, name), label=called, **line)
             if (paper := _paper(record, name)) is not None:
                 papers = True
@@ -63,16 +56,6 @@ def training(records: Sequence[Record], names: Sequence[str], title: str) -> Dra
     caption += f"; dashed: {' % and '.join(map(str, PERCENT))} %" if percents else ""
     caption += "; crosses: the paper's final values" if papers else ""
     return Drawing(title, f"{caption}.", figure)
-
-
-def _lines(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """The first of a parametrization has its colour; ablations beside it have others, no two alike."""
-    lines, others = [], zip(itertools.cycle(_TINTS), itertools.cycle(_LINES), strict=False)
-    for i, record in enumerate(records):
-        first = record.parametrization not in {other.parametrization for other in records[:i]}
-        tint, style = (colour(record), "-") if first else next(others)
-        lines.append({"color": tint, "linestyle": style})
-    return lines
 
 
 def _words(name: str) -> str:
