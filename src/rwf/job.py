@@ -86,9 +86,8 @@ class Job(Spec):
     def title(self) -> str:
         """A short name for people: of many settings that were changed, the first ones and how many more."""
         tag = " (tuned)" if self.tuned else " (tuning)" if self.purpose == "tune" else ""
-        return (
-            f"{self.recipe.case} {'+'.join([self.recipe.variant, *few(self._changes())])} {self.parametrization}{tag}"
-        )
+        variant = "+".join([self.recipe.variant, *few(self._changes())])
+        return f"{self.recipe.case} {variant} {self.parametrization}{tag}"
 
     @property
     def folder(self) -> str:

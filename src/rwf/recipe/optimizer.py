@@ -34,9 +34,8 @@ class OptimizerSpec(Spec, abc.ABC):
         import jax.numpy as jnp
         import optax
 
-        def decay(
-            step: Any,
-        ) -> Any:  # optax's asks whether its rate is 0: a traced one cannot tell
+        # optax.exponential_decay asks whether its rate is 0, and a traced one cannot tell
+        def decay(step: Any) -> Any:
             return self.lr * jnp.power(self.decay_rate, step / self.decay_steps)
 
         if not self.warmup_steps:
