@@ -161,7 +161,7 @@ def test_reaching_an_error_is_told_in_steps_and_seconds(runs):
         (f"advection {record.variant} (quick)", "Plain"),
         (f"advection {record.variant} (quick)", "Plain (rate 0.00272)"),
     ]
-    assert reaching([replace(record, setting={"rwf.mean": 2.0})]) == []  # of a grid that is in no table
+    assert reaching([replace(record, setting={"rwf.mean": 2.0})]) == []  # of a grid, whose table is its own
     assert markdown([]) == ""
 
 

@@ -235,7 +235,9 @@ def test_tuning_adds_rows_and_says_how_the_rate_was_found(own, tmp_path, capsys)
 def test_a_recipe_of_a_persons_own_can_be_swept(own, tmp_path, capsys):
     words = ["run", own, "--parametrization", "rwf", "--grid", "rwf.mean=0,1", "--quiet", "--no-report"]
     assert main([*words, "--out", str(tmp_path / "runs")]) == 0
-    capsys.readouterr()
+    shown = capsys.readouterr().out
+    assert "over rwf.mean" in shown
+    assert [line.split()[0] for line in shown.splitlines() if "±" in line][:2] == ["0", "1"]
     assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
     variants = {row["variant"] for row in json.loads(capsys.readouterr().out)}
     assert variants == {"none+mean=0", "none+mean=1"}

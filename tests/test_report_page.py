@@ -187,9 +187,11 @@ def test_torn_weights_are_named_and_the_rest_is_drawn(tmp_path):
     assert "Final values" in html
 
 
-def test_a_grid_alone_has_no_empty_table(tmp_path):
+def test_a_grid_alone_has_its_table_and_no_empty_one(tmp_path):
     run_folder(tmp_path, job("rwf", seeds=2, grid={"rwf.mean": (0.0, 1.0)}), 0.5)
-    assert report.tables([tmp_path]) == []
+    (table,) = report.tables([tmp_path])
+    assert str(table.title).endswith("over rwf.mean")
+    assert "Who differs" not in report.markdown([tmp_path])
 
 
 def test_a_target_that_the_run_was_not_trained_on_is_not_drawn(tmp_path):

@@ -42,7 +42,7 @@ def test_the_faster_control_is_a_line_of_the_table_and_is_compared(tmp_path):
     records = report.load([tmp_path])
     assert "| none | 0.00272 |" in report.markdown(records)
     assert any("Plain (rate 0.00272)" in sentence for sentence in report.sentences(records))
-    assert "A grid of" not in report.markdown(records)
+    assert "What was swept" not in report.markdown(records)
 
 
 def test_settings_of_memory_alone_do_not_make_another_run():

@@ -92,13 +92,11 @@ def drawing() -> AbstractContextManager[Any]:
 
 
 def print_tables(records: Any) -> None:
-    """Tables of results and of the differences between them."""
+    """Tables of results, of the differences between them, and of grids."""
     from rich.console import Console
 
     from rwf import report as reports
 
-    console, tables = Console(), reports.tables(records)
-    for table in tables:
+    console = Console()
+    for table in reports.tables(records):
         console.print(table)
-    if records and not tables:
-        print("The settings of a grid have no table: the report draws them, and `rwf report RUNS --json` prints them.")

@@ -75,19 +75,23 @@ def sentences(sources: Iterable[Source]) -> list[str]:
 
 
 def tables(sources: Iterable[Source]) -> list[Table]:
-    """Tables to print on a terminal with rich: of results, then of the differences between them."""
+    """Tables to print on a terminal with rich: of results, of the differences between them, then of grids."""
     records = load(sources)
-    return [*_tables.tables(records), *versus(records)]
+    return [*_tables.tables(records), *versus(records), *_tables.grid_tables(records)]
 
 
 def markdown(sources: Iterable[Source]) -> str:
     """The same tables as Markdown: a page such as docs/results.md."""
     records = load(sources)
-    told = _reaching.markdown(records)
-    long = f"\n## How long it takes\n\n{told}" if told else ""
     from_runs = any(part.run for record in records for part in record.parts)
     heading = _HEADING_OF_RUNS if from_runs else _HEADING
-    return f"{heading}\n{_tables.markdown(records)}\n## Who differs from whom\n\n{versus_markdown(records)}{long}"
+    sections = {
+        "Who differs from whom": versus_markdown(records),
+        "What was swept": _tables.grid_markdown(records),
+        "How long it takes": _reaching.markdown(records),
+    }
+    told = [f"\n## {title}\n\n{section}" for title, section in sections.items() if section]
+    return f"{heading}\n{_tables.markdown(records)}{''.join(told)}"
 
 
 def save_results(sources: Iterable[Source], folder: Path, *, allow_quick: bool = False) -> list[Path]:

@@ -39,7 +39,7 @@ def first_jump(squares: Float[np.ndarray, " looks"]) -> int | None:
 def jump_notes(records: Sequence["Record"]) -> list[str]:
     """One sentence for each line of a table with members that jumped, and of how many lines nobody knows."""
     found, unknown = [], 0
-    for record in (record for record in records if record.in_tables):
+    for record in records:
         known = [member.jumped for member in record.members if member.jumped is not None]
         unknown += not known
         if steps := [step for step in known if step]:

@@ -1,6 +1,5 @@
 """A table as data, which terminal, Markdown and page print alike."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,9 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rwf.report.comparisons import compare
-from rwf.report.jumps import jump_notes
 from rwf.report.names import PARAMETRIZATIONS, headlines, metric, number, without_rate
-from rwf.report.outliers import outlier_notes
+from rwf.report.notes import line_notes, run_notes
 from rwf.report.records import Record
 from rwf.report.rows import Row, rows
 
@@ -31,12 +29,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """One line; a parametrization that was not run has no cell."""
+    """One line; a parametrization that was not run has no cell. `values` are those of the settings that were swept."""
 
     variant: str
     tuned: bool
     quick: bool
     cells: dict[str, Cell]
+    values: tuple[str, ...] = ()
 
     @property
     def rate(self) -> str:
@@ -49,6 +48,11 @@ class Line:
         return without_rate(self.variant)[0]
 
     @property
+    def head(self) -> tuple[str, ...]:
+        """What stands before the numbers: variant and rate, or the values of a grid."""
+        return self.values or (self.name, self.rate)
+
+    @property
     def n(self) -> str:
         """How many independent runs stand behind each cell."""
         counts = list(dict.fromkeys(cell.n for cell in self.cells.values()))
@@ -57,7 +61,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Layout:
-    """One metric of one case."""
+    """One metric of one case; `axes` are the settings that were swept, where this is the table of a grid."""
 
     case: str
     metric: str
@@ -65,22 +69,43 @@ class Layout:
     data: str
     lines: list[Line]
     notes: list[str]
+    axes: tuple[str, ...] = ()
 
     @property
     def quick(self) -> bool:
         """Whether any line is not the full recipe."""
         return any(line.quick for line in self.lines)
 
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """The columns before the numbers."""
+        return self.axes or ("variant", "rate")
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns of numbers, parametrizations by name: all four, and of a grid those that it was run with."""
+        shown = {name for line in self.lines for name in line.cells} if self.axes else set(PARAMETRIZATIONS)
+        return {name: title for name, title in PARAMETRIZATIONS.items() if name in shown}
+
 
 def layouts(records: Sequence[Record]) -> list[Layout]:
-    """The tables of some records, one for each case and each metric that it is about; none of a grid alone."""
+    """The tables of some records, one for each case and metric that it is about; grids have tables of their own."""
     found = []
     for case in dict.fromkeys(record.case for record in records):
         mine = [record for record in records if record.case == case]
-        names = list(dict.fromkeys(name for record in mine for name in record.metrics))
-        tables = [table for name in headlines(names) if (table := _layout(case, name, mine)).lines]
-        found += [*tables[:-1], *(replace(last, notes=notes(mine)) for last in tables[-1:])]  # notes once a case
+        tables = [table for name in about(mine) if (table := _layout(case, name, mine)).lines]
+        found += noted(tables, run_notes(mine) + line_notes([record for record in mine if record.in_tables]))
     return found
+
+
+def about(records: Sequence[Record]) -> list[str]:
+    """The metrics that tables of some records are about."""
+    return headlines(list(dict.fromkeys(name for record in records for name in record.metrics)))
+
+
+def noted(tables: Sequence[Layout], notes: list[str]) -> list[Layout]:
+    """Tables of the same lines, with notes below the last."""
+    return [*tables[:-1], *(replace(last, notes=notes) for last in tables[-1:])]
 
 
 def _layout(case: str, name: str, records: Sequence[Record]) -> Layout:
@@ -90,15 +115,19 @@ def _layout(case: str, name: str, records: Sequence[Record]) -> Layout:
             grouped.setdefault((record.variant, record.tuned), []).append(record)
     families = list(dict.fromkeys(variant.partition("+")[0] for variant, _ in grouped))
     grouped = dict(sorted(grouped.items(), key=lambda item: _order(*item[0], families)))
-    arrow = {True: " ↑", False: " ↓", None: ""}[metric(name).higher]
     return Layout(
         case=case,
         metric=name,
-        title=f"{case}: {metric(name).title}{arrow}",
+        title=f"{case}: {with_arrow(name)}",
         data="; ".join(dict.fromkeys(record.data for record in records)),
-        lines=[_line(variant, tuned, name, group) for (variant, tuned), group in grouped.items()],
+        lines=[line_of(variant, tuned, name, group) for (variant, tuned), group in grouped.items()],
         notes=[],
     )
+
+
+def with_arrow(name: str) -> str:
+    """A metric in words, and which direction is better."""
+    return metric(name).title + {True: " ↑", False: " ↓", None: ""}[metric(name).higher]
 
 
 def _order(variant: str, tuned: bool, families: list[str]) -> tuple[int, bool, bool, bool]:
@@ -108,7 +137,8 @@ def _order(variant: str, tuned: bool, families: list[str]) -> tuple[int, bool, b
     return families.index(family), changed != family, bool(rate), tuned
 
 
-def _line(variant: str, tuned: bool, name: str, records: Sequence[Record]) -> Line:
+def line_of(variant: str, tuned: bool, name: str, records: Sequence[Record], values: tuple[str, ...] = ()) -> Line:
+    """One line of a table, from a record for each parametrization that was run."""
     by_name = {record.parametrization: record for record in records}
     row = {row.parametrization: row for row in rows(records) if row.metric == name}
     best = _best(name, by_name, row)
@@ -124,7 +154,7 @@ def _line(variant: str, tuned: bool, name: str, records: Sequence[Record]) -> Li
         for parametrization in PARAMETRIZATIONS
         if (found := row.get(parametrization)) is not None
     }
-    return Line(variant, tuned, any(record.quick for record in records), cells)
+    return Line(variant, tuned, any(record.quick for record in records), cells, values)
 
 
 def _best(name: str, records: dict[str, Record], row: dict[str, Row]) -> set[str]:
@@ -149,56 +179,6 @@ def _best(name: str, records: dict[str, Record], row: dict[str, Row]) -> set[str
         and ((found := compare(records[other], records[first], name)) is None or found.verdict != "worse")
     }
     return {first} | tied
-
-
-def notes(records: Sequence[Record]) -> list[str]:
-    """What a reader of a case's tables must know besides."""
-    found = []
-    if any(record.quick for record in records):
-        found.append("QUICK: not the full recipe. Good for a look, not for a claim. " + _altered(records))
-    if settings := sum(not record.in_tables for record in records):
-        axes = sorted({path for record in records if not record.in_tables for path in record.setting})
-        found.append(f"A grid of {settings} settings of {' and '.join(axes)} is in the figures and in --json.")
-    return found + data_notes(records) + divergence_notes(records) + jump_notes(records) + outlier_notes(records)
-
-
-def _altered(records: Sequence[Record]) -> str:
-    """In which settings quick runs are not the full recipe: the problem itself may be among them."""
-    changed: dict[str, list[str]] = {}
-    for part in (part for record in records if record.quick for part in record.parts):
-        for path, value in part.info.get("differences", {}).items():
-            if value not in changed.setdefault(path, []):
-                changed[path].append(value)
-    settings = ", ".join(f"{path} = {' or '.join(values)}" for path, values in sorted(changed.items()))
-    return f"Settings that were changed: {settings}." if settings else ""
-
-
-def data_notes(records: Sequence[Record]) -> list[str]:
-    """A warning where runs of one recipe's data were made with different bits, as on different machines."""
-    hashes: dict[str, set[str]] = {}
-    for part in (part for record in records for part in record.parts):
-        recipe = part.info.get("recipe", {})
-        key = json.dumps([recipe.get("task"), recipe.get("signals")])
-        hashes.setdefault(key, set()).add(str(part.environment.get("data_hash")))
-    return [
-        f"These runs were not trained on the same bits of data: {', '.join(sorted(found))}. Run them on one "
-        "machine, or see that the difference is rounding, before you compare them."
-        for found in hashes.values()
-        if len(found) > 1
-    ]
-
-
-def divergence_notes(records: Sequence[Record]) -> list[str]:
-    """One sentence for each record with members that diverged: they count, at their last good state."""
-    return [
-        f"{PARAMETRIZATIONS.get(r.parametrization, r.parametrization)} "
-        f"({r.variant}{', tuned rate' if r.tuned else ''}): "
-        f"{len(r.diverged)} of {len(r.members)} diverged, the first before step "
-        f"{min(m.diverged for m in r.diverged if m.diverged is not None):,}; "
-        "their values are those of their last good state."
-        for r in records
-        if r.diverged
-    ]
 
 
 def plus_minus(mean: float | None, std: float | None) -> str:

@@ -37,7 +37,7 @@ def log_error(name: str, value: float) -> float:
 def outlier_notes(records: Sequence["Record"]) -> list[str]:
     """Sentences for each line of a table: who ended no nearer than zero, who far behind other seeds of its signal."""
     found = []
-    for record in (record for record in records if record.in_tables):
+    for record in records:
         name = next(iter(headlines(record.metrics)), "loss")
         by_signal = [_values(record, signal, name) for signal in sorted({m.signal for m in record.members})]
         empty = [value for values in by_signal for value in values if _is_empty(name, value)]

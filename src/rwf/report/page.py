@@ -10,8 +10,9 @@ from typing import Any
 
 from rwf.report.drawn import Drawn, Note, drawn
 from rwf.report.extras import need
-from rwf.report.layout import layouts, notes
-from rwf.report.names import PARAMETRIZATIONS
+from rwf.report.grids import grids
+from rwf.report.layout import layouts
+from rwf.report.notes import notes
 from rwf.report.provenance import provenance
 from rwf.report.reaching import HEADING, LEGEND, reaching
 from rwf.report.records import Record
@@ -50,7 +51,6 @@ def write_page(
     html = template.render(
         title=f"rwf: {', '.join(cases)}",
         quick=any(record.quick for record in records),
-        parametrizations=PARAMETRIZATIONS,
         cases=[_case(case, records, shown[case], theory=theory) for case in cases],
     )
     write_atomically(path, html)
@@ -69,6 +69,7 @@ def _case(case: str, records: Sequence[Record], shown: Sequence[Drawn], *, theor
         "id": case.replace("/", "-"),
         "data": list(dict.fromkeys(record.data for record in mine)),
         "tables": layouts(mine),
+        "grids": grids(mine),
         "versus": tabulated(mine),
         "figures": [
             {"title": figure.title, "caption": figure.caption, "png": base64.b64encode(figure.png).decode()}

@@ -80,7 +80,7 @@ class Record:
 
     @property
     def in_tables(self) -> bool:
-        """Whether this is a line of a table: all but the settings of a grid, where another rate is none."""
+        """Whether this is a line of the main tables, as other rates are; what else a grid swept has its own."""
         return set(self.setting) <= {"optim.lr"}
 
     @property

@@ -7,16 +7,16 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from rwf.report.grids import grids
 from rwf.report.layout import RECIPES_RATE, Cell, Layout, Line, layouts
-from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
 
-_LEGEND = (
-    "mean ± standard deviation of n runs; bold: the best over the seeds and signals that a line's cells share, and all "
-    "not distinguishable from it at this n"
+_SPREAD = "mean ± standard deviation of n runs"
+_BOLD = (
+    "bold: the best over the seeds and signals that a line's cells share, and all not distinguishable from it at this n"
 )
 _LONG = 12  # characters of a variant that stay on one line; longer ones break where a setting begins
-_WIDEST = 15  # characters of a mean with its spread, four of which fit beside the name of a variant
+_WIDTH = 80  # characters of a terminal: four means of 15, with their spread, fit beside the name of a variant
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
@@ -24,27 +24,61 @@ def tables(records: Sequence[Record]) -> list[Table]:
     return [_table(layout) for layout in layouts(records)]
 
 
+def grid_tables(records: Sequence[Record]) -> list[Table]:
+    """The tables of what grids swept, to print with rich."""
+    return [_table(layout) for layout in grids(records)]
+
+
 def markdown(records: Sequence[Record]) -> str:
     """The tables of some records as Markdown."""
     return "\n".join(_markdown(layout) for layout in layouts(records))
 
 
+def grid_markdown(records: Sequence[Record]) -> str:
+    """The tables of what grids swept as Markdown; empty where there is no grid."""
+    return "\n".join(_markdown(layout) for layout in grids(records))
+
+
 def _table(layout: Layout) -> Table:
     title = Text.assemble(layout.title, (" QUICK", "bold yellow") if layout.quick else "")
-    caption = "\n".join([f"data: {layout.data}", _LEGEND, *layout.notes])
+    caption = "\n".join([f"data: {layout.data}", _legend(layout), *layout.notes])
     # As narrow as can be: four means with their spread must stand side by side on 80 columns.
     style: Any = {"box": box.SIMPLE_HEAD, "padding": 0, "min_width": 76}
     table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", **style)
-    table.add_column("variant", overflow="fold")  # a name that is cut short would be another's too
-    for name in PARAMETRIZATIONS.values():
+    for heading in layout.axes or ("variant",):
+        # A name that is cut short would be another's too.
+        table.add_column(_broken(heading), overflow="fold")
+    for name in layout.columns.values():
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("n", justify="right")
-    # Longer ones leave no room for the names of variants on 80 columns: their spread goes below them.
-    below = max((len(cell.value) for line in layout.lines for cell in line.cells.values()), default=0) > _WIDEST
+    below = _is_wide(layout)
     for line in layout.lines:
-        cells = [_cell(line.cells.get(name), spread_below=below) for name in PARAMETRIZATIONS]
-        table.add_row(_variant(line), *cells, line.n)
+        cells = [_cell(line.cells.get(name), spread_below=below) for name in layout.columns]
+        table.add_row(*(line.values or [_variant(line)]), *cells, line.n)
     return table
+
+
+def _is_wide(layout: Layout) -> bool:
+    """Whether means with their spread leave no room for what stands before them: their spread goes below them."""
+    widest = max((len(cell.value) for line in layout.lines for cell in line.cells.values()), default=0)
+    beside = [*_swept_widths(layout), max(len(line.n) for line in layout.lines)] if layout.axes else [_LONG, 1]
+    return sum(width + 1 for width in (0, *beside, *(widest for _ in layout.columns))) > _WIDTH
+
+
+def _swept_widths(layout: Layout) -> list[int]:
+    """Characters of each column of a setting that was swept."""
+    columns = zip(layout.axes, zip(*(line.values for line in layout.lines), strict=True), strict=True)
+    return [max(map(len, (*_broken(path).splitlines(), *values))) for path, values in columns]
+
+
+def _broken(path: str) -> str:
+    """The name of a setting on several lines, one for each of its parts."""
+    return path.replace(".", ".\n")
+
+
+def _legend(layout: Layout) -> str:
+    """What cells hold; among those of one parametrization alone none is marked."""
+    return f"{_SPREAD}; {_BOLD}" if len(layout.columns) > 1 else _SPREAD
 
 
 def _variant(line: Line) -> Text:
@@ -68,17 +102,16 @@ def _cell(cell: Cell | None, *, spread_below: bool) -> Text:
 
 
 def _markdown(layout: Layout) -> str:
-    names = list(PARAMETRIZATIONS.values())
     lines = [
         f"**{layout.title}**{' (QUICK)' if layout.quick else ''}",
         "",
-        f"| variant | rate | {' | '.join(names)} | n |",
-        f"|---|---|{'---:|' * len(names)}---:|",
+        f"| {' | '.join([*layout.headings, *layout.columns.values(), 'n'])} |",
+        f"|{'---|' * len(layout.headings)}{'---:|' * len(layout.columns)}---:|",
     ]
     for line in layout.lines:
-        cells = [_markdown_cell(line.cells.get(name)) for name in PARAMETRIZATIONS]
-        lines.append(f"| {line.name} | {line.rate} | {' | '.join(cells)} | {line.n} |")
-    return "\n".join([*lines, "", f"Data: {layout.data}; {_LEGEND}.", *layout.notes, ""])
+        cells = [_markdown_cell(line.cells.get(name)) for name in layout.columns]
+        lines.append(f"| {' | '.join([*line.head, *cells, line.n])} |")
+    return "\n".join([*lines, "", f"Data: {layout.data}; {_legend(layout)}.", *layout.notes, ""])
 
 
 def _markdown_cell(cell: Cell | None) -> str:
