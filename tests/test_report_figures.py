@@ -195,6 +195,14 @@ def test_the_ablation_has_plain_numbers_and_says_where_n_differs(tmp_path):
     assert not any("times" in label for label in labels)
 
 
+def test_the_ablation_is_of_rwf_and_of_one_recipe_alone(tmp_path):
+    grid = {"rwf.mean": (0.5, 1.0), "rwf.stddev": (0.1, 0.5)}
+    for name, changes in (("rwf", {}), ("plain", {}), ("rwf", {"net.width": 64})):  # those of before: four had grids
+        run_folder(tmp_path, job(name, grid=grid, changes=changes), 0.5 if name == "rwf" and not changes else 0.9)
+    (axes,) = drawn(tmp_path, "Ablation of μ and σ").figure.axes
+    assert {float(y) for line in axes.get_lines() for y in line.get_ydata()} == {0.5}
+
+
 MANY = {"net.depth": 3, "net.width": 64, "optim.decay_steps": 100, "steps": 60, "log_every": 5, "optim.decay_rate": 0.5}
 
 

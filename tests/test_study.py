@@ -7,7 +7,7 @@ import pytest
 from fabricate import job, run_folder
 from rwf import report
 from rwf.job import Job
-from rwf.plan import study_jobs
+from rwf.plan import comparison, study_jobs
 from rwf.registry import find_recipe, recipes, studies
 from rwf.spec import with_values
 from rwf.study import Beside
@@ -43,6 +43,13 @@ def test_the_faster_control_is_a_line_of_the_table_and_is_compared(tmp_path):
     assert "| none | 0.00272 |" in report.markdown(records)
     assert any("Plain (rate 0.00272)" in sentence for sentence in report.sentences(records))
     assert "What was swept" not in report.markdown(records)
+
+
+def test_a_grid_of_rwfs_own_settings_is_no_grid_of_the_others():
+    found, grid = find_recipe("regression-1d"), {"rwf.mean": (0.0, 1.0), "optim.lr": (1e-3, 1e-2)}
+    plain, rwf = comparison(found, found.recipe, ("plain", "rwf"), grid=grid)
+    assert (set(plain.grid), set(rwf.grid)) == ({"optim.lr"}, {"rwf.mean", "optim.lr"})
+    assert [len(job.members()["seed"]) for job in (plain, rwf)] == [2 * found.recipe.seeds, 4 * found.recipe.seeds]
 
 
 def test_settings_of_memory_alone_do_not_make_another_run():

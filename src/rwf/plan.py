@@ -23,9 +23,14 @@ def comparison(
     quick: bool = False,
     grid: Mapping[str, tuple[float, ...]] | None = None,
 ) -> list[Job]:
-    """One recipe under several parametrizations."""
+    """One recipe under several parametrizations; a grid of RWF's own settings is no grid of the others."""
     changed = found.quick if quick else {}
-    return [Job(recipe, p, found.recipe, changed, grid or {}) for p in parametrizations]
+    return [Job(recipe, p, found.recipe, changed, _grid_of(p, grid or {})) for p in parametrizations]
+
+
+def _grid_of(parametrization: Parametrization, grid: Mapping[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
+    """The settings that a parametrization reads: the same net would be trained for every value of another."""
+    return {path: values for path, values in grid.items() if parametrization == "rwf" or not path.startswith("rwf.")}
 
 
 def study_jobs(study: Study, *, quick: bool, changes: Mapping[str, Any]) -> Iterator[tuple[Job, bool]]:

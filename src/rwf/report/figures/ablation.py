@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 def ablation(records: Sequence[Record], name: str = "rel_l2") -> Drawing | None:
     """The final metric of a grid of `rwf.mean` and `rwf.stddev`, with Plain as a dashed line."""
-    grid = [r for r in records if set(r.setting) == {"rwf.mean", "rwf.stddev"} and r.finals(name)]
+    swept = [r for r in records if set(r.setting) == {"rwf.mean", "rwf.stddev"} and r.finals(name)]
+    grid = [r for r in swept if r.parametrization == "rwf" and r.swept == swept[0].swept]
     if not grid:
         return None
     figure = blank(4.4, width=8.0)
     axes = figure.add_subplot()
     plain = [
-        r for r in records if r.parametrization == "plain" and r.variant == "none" and not r.tuned and r.finals(name)
+        r for r in records if r.parametrization == "plain" and r.variant == grid[0].swept and not r.tuned and r.finals(name)
     ]
     told = len({len(record.finals(name)) for record in (*grid, *plain[:1])}) > 1
     spreads = sorted({record.setting["rwf.stddev"] for record in grid})

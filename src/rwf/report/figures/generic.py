@@ -22,9 +22,7 @@ def figures(records: Sequence[Record]) -> list[Drawing]:
         of = f" ({variant})" if len(variants) > 1 else ""
         whole = [record for record in mine if record.variant == variant and not record.tuned]
         tuned = [record for record in mine if record.variant == variant and record.tuned]
-        faster = [
-            record for record in mine if record.setting
-        ]  # at another rate: the rest of a grid has a figure of its own
+        faster = [record for record in mine if record.setting]  # other rates; grids have figures of their own
         ablated = [record for record in mine if record.variant != variant and not record.setting]
         changed = {record.parametrization for record in ablated}
         beside = [record for record in whole if record.parametrization in changed]
