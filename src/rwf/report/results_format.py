@@ -29,7 +29,7 @@ def content_of(case: str, records: Sequence[Record]) -> dict[str, Any]:
     runs = [_part_to_json(case, parts[name]) for name in order]
     content: dict[str, Any] = {"format": FORMAT, "case": case, "seal": "", "rows": [], "records": [], "runs": runs}
     for looks in _LOOKS:
-        kept = ((record, min(looks, _GRID_LOOKS) if record.setting else looks) for record in records)
+        kept = ((record, looks if record.in_tables else min(looks, _GRID_LOOKS)) for record in records)
         content["records"] = [rounded(_record_to_json(record, order, looks)) for record, looks in kept]
         content["rows"] = content["rows"] or [rounded(asdict(row)) for row in rows(records_in(content, 0.0))]
         if len(dumps(content)) < LIMIT:
