@@ -250,7 +250,7 @@ def test_a_file_may_have_several_recipes_and_neighbours(tmp_path):
     (tmp_path / "two.py").write_text(
         "from dataclasses import replace\n"
         "from neighbour_of_pair import RECIPES as FIRST\n"
-        "RECIPES = FIRST | {'cold': replace(FIRST['pair'], name='cold', steps=8)}\n"
+        "RECIPES = FIRST | {'cold': replace(FIRST['pair'], name='cold', variant='cold', steps=8)}\n"
     )
     path = list(sys.path)
     assert find_recipe(str(tmp_path / "two.py")).recipe.steps == 4
@@ -272,6 +272,10 @@ _SHAPES = {
     "QUICK = [20]": "QUICK is a list, not a dictionary",
     'QUICK = {"pair": 20}': 'QUICK["pair"] is a int, not a dictionary of settings',
     'QUICK = {"pair": {1: 20}}': 'QUICK["pair"] has the setting 1, not a text',
+    'RECIPES["long"] = recipe(Pair(), steps=8, log_every=4)': (
+        'RECIPES["pair"] and RECIPES["long"] are both pair regular, one row of a table. Write, for example: "long": '
+        'recipe(..., variant="long").'
+    ),
 }
 
 
@@ -283,3 +287,28 @@ def test_recipes_and_quick_of_a_wrong_shape_are_told_with_the_file_and_what_to_w
     error = capsys.readouterr().err
     assert error.startswith(f"rwf: {own}: ")
     assert told in error
+
+
+_LEFT = {
+    "Pair(wieghts=3)": "Pair.__init__() got an unexpected keyword argument 'wieghts'. Did you mean 'weights'? There",
+    "recipe(Pair(), stesp=3)": "Recipe.__init__() got an unexpected keyword argument 'stesp'. Did you mean 'steps'?",
+    "raise SystemExit": "the file leaves Python here",
+    "__import__('argparse').ArgumentParser().parse_args(['run'])": 'stands below: if __name__ == "__main__":',
+}
+
+
+@pytest.mark.parametrize(("line", "told"), _LEFT.items())
+def test_a_line_that_a_file_cannot_be_read_past_is_told_with_its_place(line, told, tmp_path, capsys):
+    own = tmp_path / "left.py"
+    own.write_text(f"{_PAIR}{line}\n")
+    assert main(["show", str(own)]) == 2
+    error = capsys.readouterr().err
+    assert f"rwf: {own}, line {len(own.read_text().splitlines())}: " in error
+    assert told in error
+
+
+def test_a_word_that_lacks_the_ending_of_a_file_is_told(tmp_path, monkeypatch, capsys):
+    (tmp_path / "pair.py").write_text(_PAIR)
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "pair"]) == 2
+    assert "No recipe is called 'pair'. It is a file: write pair.py." in capsys.readouterr().err

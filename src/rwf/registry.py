@@ -4,10 +4,11 @@ import importlib
 import importlib.metadata
 import importlib.util
 import pkgutil
+import re
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import rwf.tasks
 from rwf.errors import choose, nearest
 from rwf.recipe import Recipe
-from rwf.spec import OWN_FILE, Spec, with_values
+from rwf.spec import OWN_FILE, Spec, kinds, with_values
 from rwf.study import Study
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".ppm", ".pgm")
@@ -32,7 +33,10 @@ class Found:
     def with_quick(self) -> Recipe:
         """The recipe at its quick setting."""
         if not self.quick:
-            raise ValueError(f"{self.recipe.name} has no quick setting: QUICK in {self.source} does not name it.")
+            raise ValueError(
+                f"{self.recipe.name} has no quick setting: QUICK in {self.source} does not name it. Leave --quick out, "
+                "and shorten the run by hand, --steps 200 --log-every 50, say."
+            )
         return with_values(self.recipe, self.quick)
 
 
@@ -60,6 +64,7 @@ def find_recipe(name: str) -> Found:
         own = _recipes_of(_load(path))
         if not own:
             raise ValueError(f"{path} defines no RECIPES: a dictionary from names to rwf.recipe.Recipe.")
+        _check_rows(own, str(path))
         return own[choose(chosen, own, f"recipe of {path.name}")] if suffix else next(iter(own.values()))
     known = recipes()
     if name not in known:
@@ -77,6 +82,8 @@ def _instead(name: str, known: Iterable[str]) -> str:
     below = [other for other in known if other.startswith(f"{name}/")]
     if below:
         return f"It is a group of {len(below)}, such as {', '.join(below[:3])}."
+    if Path(f"{name}.py").is_file():
+        return f"It is a file: write {name}.py."
     if Path(name).is_dir():
         return f"It is a folder: `rwf report {name}` reads the runs of one."
     if Path(name).is_file():
@@ -124,6 +131,19 @@ def _check_recipes(known: Any, source: str) -> None:
             )
 
 
+def _check_rows(own: Mapping[str, Found], source: str) -> None:
+    """Refuses two recipes of a person's file that a report would take for one that was edited: it leaves one out."""
+    rows: dict[tuple[str, str], str] = {}
+    for name, found in own.items():
+        one, other = found.recipe, rows.setdefault((found.recipe.case, found.recipe.variant), name)
+        if replace(one, name="") != replace(own[other].recipe, name=""):
+            raise _shape(
+                source,
+                f'RECIPES["{other}"] and RECIPES["{name}"] are both {one.case} {one.variant}, one row of a table',
+                f'"{name}": recipe(..., variant="{name}")',
+            )
+
+
 def _check_quick(quick: Any, known: Mapping[str, Recipe], source: str) -> None:
     """Refuses a QUICK that is not settings by dotted path, for recipes by name."""
     example = f'QUICK = {{"{next(iter(known))}": {{"steps": 100, "task.points": 20}}}}'
@@ -168,22 +188,37 @@ def _load(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent.resolve()))  # as for a script: it may import its neighbours
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # argparse of a script would take rwf's words for its own, and leave
         raise _placed(error, path) from error
     finally:
         sys.path.pop(0)
     return module
 
 
-def _placed(error: Exception, path: Path) -> Exception:
+def _placed(error: Exception | SystemExit, path: Path) -> Exception:
     """An error of a person's file with its place there."""
     own = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
     place = f"{path}, line {own[-1]}" if own else str(path)
     said = str(error)
     if isinstance(error, SyntaxError):
         place, said = f"{error.filename or path}, line {error.lineno}", f"{error.msg}: {(error.text or '').strip()}"
+    elif isinstance(error, SystemExit):
+        said = f"the file leaves Python here ({error}), and is read for its recipes. What it does as a script stands "
+        said += 'below: if __name__ == "__main__":'
     elif not isinstance(error, (ValueError, TypeError, ImportError)):
         said = f"{type(error).__name__}: {error}"
     elif "non-frozen dataclass" in said:
         said += ". Write @dataclass(frozen=True) above the class."
+    elif "unexpected keyword argument" in said:
+        said = _with_settings(said)
     return (ImportError if isinstance(error, ImportError) else ValueError)(f"{place}: {said}")
+
+
+def _with_settings(said: str) -> str:
+    """What Python says of a setting that a spec was given and does not have, with those that it has."""
+    found = re.match(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", said)
+    kind = found and next((k for k in kinds().values() if k.__name__ == found[1]), None)
+    if not found or not kind:
+        return said
+    names = [f.name for f in fields(kind) if f.init]
+    return f"{found[0]}.{nearest(found[2], names)} There are: {', '.join(names)}."
