@@ -57,7 +57,8 @@ def test_a_later_report_asks_for_the_file_of_a_problem_and_draws_with_it(tmp_pat
         command = [sys.executable, "-m", "rwf", "report", str(runs), *words, "--out", str(tmp_path / "report.html")]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    assert "wave is a task of your own: its pictures need its file." in report()
+    added = f"Add it: rwf report {runs} FILE.py --out "  # files first: behind an option they are not read
+    assert f"wave is a task of your own: its pictures need its file. {added}" in report()
     report(f"{own}:wave", "--figures", str(tmp_path / "figures"))
     assert list((tmp_path / "figures").glob("wave-solutions*.png"))
     own.write_text(own.read_text().replace("def exact", "def exactly"))

@@ -269,3 +269,16 @@ def test_points_that_are_no_text_or_no_numbers_are_refused_by_name(tmp_path):
 def test_mistakes_on_the_command_line_are_told(run, capsys, words, reason):
     assert main(["solution", str(run.folder), str(WAVE), *words]) == 2
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["{run}", "wave"], "wave is no .py file. Behind the run stands the file that states its task"),
+        ([str(WAVE), "{run}"], "{run} is no .py file. Behind the run"),
+        (["runs/nowhere"], "There is no folder runs/nowhere. Name the folder of a complete run."),
+    ],
+)
+def test_a_run_or_a_file_that_is_none_is_told(run, capsys, words, reason):
+    assert main(["solution", *(word.format(run=run.folder) for word in words)]) == 2
+    assert reason.format(run=run.folder) in capsys.readouterr().err

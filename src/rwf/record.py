@@ -274,6 +274,8 @@ def is_as_written(run: Run) -> bool:
 
 def only_run(folder: Path) -> Run:
     """The one complete run below a folder."""
+    if not folder.exists():
+        raise ValueError(f"There is no folder {folder}. Name the folder of a complete run.")
     runs = find_runs([folder])
     if len(runs) != 1:
         named = "".join(f"\n  {run.folder}" for run in runs)

@@ -77,6 +77,16 @@ def is_own_file(name: str) -> bool:
     return name.endswith(".py") or ".py:" in name
 
 
+def read_own_file(name: str) -> None:
+    """Reads a person's file, so that its tasks are known where run folders of them are read."""
+    if not is_own_file(name):
+        raise ValueError(
+            f"{name} is no .py file. Behind the run stands the file that states its task, such as wave.py, where that "
+            "is your own; leave it out otherwise."
+        )
+    find_recipe(name)
+
+
 def _instead(name: str, known: Iterable[str]) -> str:
     """What a name may have been meant for that is no recipe's."""
     below = [other for other in known if other.startswith(f"{name}/")]

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 
 from rwf.cli.execute import drawing, execute_jobs, print_tables
 from rwf.cli.options import (
@@ -122,20 +123,22 @@ def report(words: list[str]) -> int:
     if options.figures:
         check_folder("--figures", options.figures)
     from rwf import report as reports
-    from rwf.registry import find_recipe, is_own_file
+    from rwf.registry import is_own_file, read_own_file
     from rwf.tensors import write_atomically
 
     own_files = [path for path in options.runs if is_own_file(str(path))]
     for file in own_files:  # so that their tasks are known, and can be drawn
-        find_recipe(str(file))
+        read_own_file(str(file))
     note = once(say)
     records = reports.load((path for path in options.runs if path not in own_files), note)
     if options.json:
         print(reports.rows_json(records))
         return 0
     print_tables(records)
+    behind = 1 + max((i for i, word in enumerate(words) if Path(word) in options.runs), default=-1)  # before options
+    again = f"{shlex.join(['rwf', 'report', *words[:behind]])} FILE.py {shlex.join(words[behind:])}".strip()
     for case in reports.strangers(records):
-        print(f"{case} is a task of your own: its pictures need its file. Add it: rwf report {' '.join(words)} FILE.py")
+        print(f"{case} is a task of your own: its pictures need its file. Add it: {again}")
     for case in reports.edited(records):
         print(f"the file of {case} has changed since it was run: its solutions are not drawn")
     if options.markdown:
@@ -222,13 +225,13 @@ def solution(words: list[str]) -> int:
     from rwf.pde.solution import solution_of
     from rwf.pde.writing import write_solution
     from rwf.record import only_run
-    from rwf.registry import find_recipe
+    from rwf.registry import read_own_file
     from rwf.signals.tables import check_table_file
 
     check_file("--out", options.out, reads=options.at)
     check_table_file(options.out)
     if options.file:
-        find_recipe(str(options.file))  # so that its problems are known
+        read_own_file(str(options.file))  # so that its problems are known
     found = solution_of(only_run(options.run), options.member)
     names = write_solution(
         found, options.out, of=options.of, residual=options.residual, grid=options.grid, at=options.at
@@ -241,13 +244,13 @@ def predict(words: list[str]) -> int:
     """`rwf predict RUN DATA [FILE.py] [options]`"""
     options = read(PredictOptions, words, "rwf predict", None)
     from rwf import predict as predicting
-    from rwf.registry import find_recipe
+    from rwf.registry import read_own_file
 
     check_file("--out", options.out, reads=options.data)
     if options.out.suffix.lower() != ".npz":
         raise ValueError(f"--out {options.out}: functions at points go to an .npz file.")
     if options.file:
-        find_recipe(str(options.file))  # so that its tasks are known
+        read_own_file(str(options.file))  # so that its tasks are known
     found = predicting.predict(predicting.find_operator(options.run, options.member), options.data)
     print(f"predicted: {predicting.write_predicted(options.out, found)} (u of {found.u.shape[0]} functions)")
     if found.errors is not None:

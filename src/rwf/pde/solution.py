@@ -43,9 +43,9 @@ class Solution:
     def from_run(cls, folder: str | Path, file: str | Path | None = None, member: int = 0) -> "Solution":
         """What a member of a complete run has found; `file` is the person's own file that states the problem."""
         if file is not None:
-            from rwf.registry import find_recipe
+            from rwf.registry import read_own_file
 
-            find_recipe(str(file))  # so that its problems are known
+            read_own_file(str(file))  # so that its problems are known
         return solution_of(read_run(Path(folder)), member)
 
     def __call__(self, *what: str, **coordinates: Any) -> Any:
