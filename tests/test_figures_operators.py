@@ -15,7 +15,7 @@ def make(sensors):
     holdout = SimpleNamespace(a=rng.normal(size=(10, *sensors)), u=truth, grid=(6, 5), axes=("t", "x"))
     predictions = {"plain": truth + 0.2 * noise, "rwf": truth + 0.1 * noise}
     errors = {k: np.linalg.norm(p - truth, axis=1) / np.linalg.norm(truth, axis=1) for k, p in predictions.items()}
-    return operators._Tested("deeponet", holdout, truth, predictions, errors)
+    return operators._Tested("deeponet", [], holdout, truth, predictions, errors)
 
 
 @pytest.mark.parametrize("sensors", [(7,), (4, 4)])

@@ -246,6 +246,27 @@ def test_solutions_of_an_ode_are_lines_and_maps_without_time_are_to_scale(tmp_pa
         assert (image.get_cmap().name, *image.get_clim()) == (colours, *limits)
 
 
+def test_each_recipe_of_a_problem_is_drawn_and_no_run_of_a_grid_for_it(tmp_path):
+    from rwf.report import load
+    from rwf.report.figures.solutions import solutions
+    from rwf.report.figures.style import style
+
+    text = (
+        _PAIR + 'RECIPES["late"] = recipe(Pair(points=16, grid=(4, 6)), variant="late", steps=4, log_every=4, seeds=1)'
+    )
+    records_of(tmp_path / "pair.py", text, tmp_path, ["pair", "late"])
+    words = ["--parametrization", "plain", "--out", str(tmp_path / "runs"), "--no-report", "--quiet"]
+    assert main(["run", str(tmp_path / "pair.py"), *words, "--grid", "optim.lr=0.5"]) == 0
+    assert main(["run", str(tmp_path / "pair.py"), *words, "--steps", "8"]) == 0
+    records = load([tmp_path / "runs"])
+    assert any(record.setting for record in records)
+    with style():
+        drawings = solutions(records)
+    titles = [f"Solutions ({variant}): {name}" for variant in ("late", "regular") for name in ("h", "q")]
+    assert sorted(drawing.title for drawing in drawings) == titles
+    assert not any(record.setting or record.quick for drawing in drawings for record in drawing.records)
+
+
 def test_a_file_may_have_several_recipes_and_neighbours(tmp_path):
     (tmp_path / "neighbour_of_pair.py").write_text(_PAIR)
     (tmp_path / "two.py").write_text(

@@ -1,5 +1,6 @@
 """What every figure of a report must show: what it is of, axes that can be read, and every line of the tables."""
 
+import itertools
 import sys
 from dataclasses import replace
 
@@ -223,8 +224,36 @@ def test_many_settings_leave_room_for_the_figure(tmp_path):
         ticks = [tick.get_text().replace("\n", " ") for tick in finals.figure.axes[0].get_xticklabels()]
         found[folder] = (ticks, trained.figure.axes[0].get_legend_handles_labels()[1])
     assert found["alike"] == (["Plain 0.001", "RWF 0.001"], ["Plain", "RWF"])
-    assert found["beside"][0] == ["Plain 0.001", "Plain net.width= 64 optim.decay_rate= 0.5 2 more"]
+    assert found["beside"][0] == ["Plain 0.001", "Plain net.width= 64 optim.decay_ rate= 0.5 2 more"]
     assert found["beside"][1] == ["Plain", "Plain+net.width=64+optim.decay_rate=0.5+2 more"]
+
+
+def test_labels_of_final_values_do_not_run_into_each_other(tmp_path):
+    """Changed settings have long names, and columns of the same settings stand side by side."""
+    for changes in ({"net.activation": "tanh"}, {"optim.decay_steps": 100}, {"optim.warmup_steps": 7}):
+        for name in ("plain", "aa", "wn", "rwf"):
+            run_folder(tmp_path, job(name, changes=changes), 0.5)
+    run_folder(tmp_path, job("plain", changes={"net.activation": "tanh"}, tuned=True), 0.4)
+    with style():
+        figure = next(
+            d for d in figures_for("regression-1d", report.load([tmp_path])) if d.title == "Final values"
+        ).figure
+        png(figure)
+        ticks = figure.axes[0].get_xticklabels()
+        boxes = [tick.get_window_extent(figure.canvas.get_renderer()) for tick in ticks]
+    assert len(boxes) == 13
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+    assert len({tick.get_text() for tick in ticks}) == 13  # a tuned rate is said
+
+
+def test_a_figure_is_marked_for_the_runs_that_it_shows(tmp_path):
+    """A full run stays one where somebody has run the recipe with other settings too."""
+    run_folder(tmp_path, job("plain"), 0.5)
+    run_folder(tmp_path, job("rwf", changes={"steps": 60, "log_every": 5}), 0.5)
+    marked = {d.title: "QUICK" in "".join(texts(d)) for d in figures_for("regression-1d", report.load([tmp_path]))}
+    assert not marked["Training"]
+    assert marked["Training, ablated"]
+    assert marked["Final values"]
 
 
 def sweep_of(folder):

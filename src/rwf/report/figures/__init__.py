@@ -44,7 +44,7 @@ def figures_for(case: str, records: Sequence[Record]) -> list[Drawing]:
         if related and related[0].case == case:
             own += [(draw(related), related) for draw in _FAMILY.get(family, ())]
         own += [(generic.figures(mine), mine)]
-        drawn = [_marked(drawing, shown) for found, shown in own for drawing in _each(found)]
+        drawn = [_marked(drawing, drawing.records or shown) for found, shown in own for drawing in _each(found)]
         return drawn + [draw() for draw in _THEORY.get(case, ())]
 
 

@@ -83,7 +83,7 @@ def _solutions(records: Sequence[Record], variant: str) -> Drawing | None:
         "the vertical centreline, in the colours of the names, the reference of our own solver dashed. The error below "
         "each name is that of the whole grid."
     )
-    return Drawing(f"Solutions ({variant})", caption, figure)
+    return Drawing(f"Solutions ({variant})", caption, figure, [flow.record for flow in flows])
 
 
 def _read(record: Record) -> _Flow | None:

@@ -1,5 +1,6 @@
 """Where each run of one variant ended: at the paper's learning rate, at tuned rates, and ablated."""
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import matplotlib.figure
 
 _GAP = 0.5  # between groups, in columns
+_LINE = 12  # letters that a column has room for
 
 
 def finals(records: Sequence[Record], names: Sequence[str], title: str) -> Drawing | None:
@@ -96,8 +98,28 @@ def draw_final(axes: "matplotlib.axes.Axes", record: Record, name: str, place: f
 
 
 def _tick(record: Record, variant: str) -> str:
-    suffix = "" if record.setting else variant.partition("+")[2].replace("+", "\n").replace(" ", "\n")
-    suffix = suffix.replace("=", "=\n")  # in a line they would run into their neighbours'
+    """What is below a column: the parametrization, and the settings that were changed, or else the rate."""
+    changed = [] if record.setting else variant.split("+")[1:]
+    changed += ["tuned"] if changed and record.tuned else []
     rate = record.setting.get("optim.lr") or record.parts[0].info.get("recipe", {}).get("optim", {}).get("lr")
-    below = suffix or (f"{rate:g}" if isinstance(rate, float) else "")
-    return PARAMETRIZATIONS.get(record.parametrization, record.parametrization) + f"\n{below}"
+    below = _lines(changed) or [f"{rate:g}" if isinstance(rate, float) else ""]
+    return "\n".join([PARAMETRIZATIONS.get(record.parametrization, record.parametrization), *below])
+
+
+def _lines(settings: Sequence[str]) -> list[str]:
+    """Settings in lines that do not run into their neighbours'; a name is broken behind its dots and underscores.
+
+    >>> _lines(["task.causal.chunks=16", "2 more"])
+    ['task.causal.', 'chunks=', '16', '2', 'more']
+    """
+    found = []
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        line = ""
+        for piece in re.findall(r"[^._ ]+[._]?|[._]", name + equals) if equals else []:
+            if line and len(line + piece) > _LINE:
+                found.append(line)
+                line = ""
+            line += piece
+        found += [line, *value.split(" ")] if equals else name.split(" ")
+    return found

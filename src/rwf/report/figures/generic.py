@@ -27,12 +27,19 @@ def figures(records: Sequence[Record]) -> list[Drawing]:
         changed = {record.parametrization for record in ablated}
         beside = [record for record in whole if record.parametrization in changed]
         found += [
-            finals(mine, names, f"Final values{of}"),
-            training(whole + faster, names + watched, f"Training{of}"),
-            training(tuned, names + watched, f"Training at tuned rates{of}"),
-            training(beside + ablated if ablated else [], names + watched, f"Training, ablated{of}"),
+            _of(mine, finals(mine, names, f"Final values{of}")),
+            _of(whole + faster, training(whole + faster, names + watched, f"Training{of}")),
+            _of(tuned, training(tuned, names + watched, f"Training at tuned rates{of}")),
+            _of(beside + ablated, training(beside + ablated, names + watched, f"Training, ablated{of}"))
+            if ablated
+            else None,
         ]
     return [drawing for drawing in found if drawing is not None] + sweeps(records)
+
+
+def _of(records: Sequence[Record], drawing: Drawing | None) -> Drawing | None:
+    """A figure that knows which records it shows."""
+    return drawing and drawing._replace(records=records)
 
 
 def _base(record: Record) -> str:

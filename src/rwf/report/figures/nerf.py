@@ -60,7 +60,8 @@ def _drawing(variant: str, seen: Sequence[_Seen]) -> Drawing:
     else:
         caption += ". The truth and the errors are not drawn: this machine has not the data of these runs."
     heights = sorted({len(one.picture) for one in seen})
-    return Drawing("A test view", f"{caption} {heights[0]} pixels high.{said(variant)}", figure)
+    caption = f"{caption} {heights[0]} pixels high.{said(variant)}"
+    return Drawing("A test view", caption, figure, [one.record for one in seen])
 
 
 def _draw_errors(row: Sequence["matplotlib.axes.Axes"], seen: Sequence[_Seen]) -> None:

@@ -26,6 +26,7 @@ class _Tested(NamedTuple):
     """What the first members of one setting make of the test functions, in the units of the data."""
 
     variant: str
+    records: list[Record]
     holdout: Any
     truth: Float[np.ndarray, "functions points"]
     predictions: dict[str, Float[np.ndarray, "functions points"]]
@@ -50,7 +51,7 @@ def predictions(records: Sequence[Record]) -> Drawing | None:
         f"left: input, true solution, prediction ({PARAMETRIZATIONS[shown]}) on its scale, and the absolute errors, on "
         f"one scale a row, with the relative L² error above. The first seed of each.{said(tested.variant)}"
     )
-    return Drawing("Predictions", caption, figure)
+    return Drawing("Predictions", caption, figure, tested.records)
 
 
 def spread(records: Sequence[Record]) -> Drawing | None:
@@ -68,7 +69,7 @@ def spread(records: Sequence[Record]) -> Drawing | None:
     log_where_positive(axes, "rel_l2")
     axes.legend()
     caption = "The error of each test function, sorted; mean ± standard deviation over them. The first seed of each."
-    return Drawing("Error over the test functions", caption + said(tested.variant), figure)
+    return Drawing("Error over the test functions", caption + said(tested.variant), figure, tested.records)
 
 
 def _read(records: Sequence[Record]) -> _Tested | None:
@@ -99,7 +100,17 @@ def _tested(variant: str, mine: Mapping[str, Record]) -> _Tested | None:
         if recorded is None or abs(error.mean() - recorded) > 0.002 + 0.05 * recorded:
             return None  # this machine makes other data than the run was tested on
         predicted[name], errors[name] = prediction, error
-    return _Tested(variant, holdout, truth, predicted, errors) if predicted else None
+    records = [mine[name] for name in predicted]
+    return _Tested(variant, records, holdout, truth, predicted, errors) if predicted else None
+
+
+def _percent(error: float) -> str:
+    """An error in two digits, or in all before the point.
+
+    >>> _percent(0.0123), _percent(0.997), _percent(1.34)
+    ('1.2 %', '100 %', '134 %')
+    """
+    return f"{100 * error:.2g} %" if error < 0.99 else f"{100 * error:.0f} %"
 
 
 def _draw_function(row: Any, tested: _Tested, shown: str, function: int, name: str) -> None:
@@ -118,7 +129,7 @@ def _draw_function(row: Any, tested: _Tested, shown: str, function: int, name: s
         for axes, error in zip(row[3:], missed.values(), strict=True)
     ]
     for axes, key in zip(row[3:], missed, strict=True):
-        axes.set_title(f"{PARAMETRIZATIONS[key]}: {100 * tested.errors[key][function]:.2g} %", fontsize=10)
+        axes.set_title(f"{PARAMETRIZATIONS[key]}: {_percent(tested.errors[key][function])}", fontsize=10)
     _draw_bar(row[-1], images[-1], "error")
 
 

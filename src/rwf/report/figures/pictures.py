@@ -41,7 +41,10 @@ def comparison(records: Sequence[Record]) -> Drawing | None:
         if signals and len(found) > len(shown[1]):  # the first with the most parametrizations
             shown = variant, found, signals
     variant, found, signals = shown
-    return _drawing(variant, [_read(found, signal) for signal in signals]) if signals else None
+    if not signals:
+        return None
+    drawing = _drawing(variant, [_read(found, signal) for signal in signals])
+    return drawing._replace(records=list(found.values()))
 
 
 def own(records: Sequence[Record]) -> Drawing | None:

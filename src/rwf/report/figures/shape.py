@@ -59,7 +59,7 @@ def _drawing(variant: str, seen: Sequence[_Seen]) -> Drawing:
     )
     if truth is None:
         caption += " The mesh is not drawn: this machine has not the data of these runs."
-    return Drawing("Surfaces", caption + said(variant), figure)
+    return Drawing("Surfaces", caption + said(variant), figure, [one.record for one in seen])
 
 
 def _see(record: Record) -> _Seen | None:

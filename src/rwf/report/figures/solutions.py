@@ -1,6 +1,6 @@
 """Figures of differential equations: in one coordinate lines, in two maps with errors as in the paper, in more cuts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
@@ -9,6 +9,7 @@ import numpy as np
 from rwf.pde import PDETask
 from rwf.precision import computing
 from rwf.report.figures.drawing import Drawing
+from rwf.report.figures.shown import settings
 from rwf.report.figures.solution_maps import Cut, Solved, cuts, drawn_maps
 from rwf.report.figures.style import INK, blank, colour, legend_below
 from rwf.report.names import PARAMETRIZATIONS
@@ -20,22 +21,29 @@ if TYPE_CHECKING:
 
 
 def solutions(records: Sequence[Record], variant: str | None = None) -> list[Drawing]:
-    """The figures of one way of training, or of the first there is; none without weights, or where it is no PDE.
+    """The figures of one way of training, or of each that is a recipe's own, or else of the first there is.
 
-    In one coordinate there is one figure, a panel an unknown; in more, a figure an unknown.
+    There are none without weights, or where it is no PDE. In one coordinate a way has one figure, a panel an unknown;
+    in more, a figure an unknown.
     """
-    variant = variant or next((r.variant for r in records), "")
-    found = {r.parametrization: r for r in records if r.variant == variant and not r.tuned}
-    shown = [solved for name in PARAMETRIZATIONS if name in found and (solved := _read(found[name])) is not None]
+    found = dict(settings(records))
+    if variant is not None:
+        return _drawn(variant, found.get(variant, {}))
+    own = [drawing for name in found if "+" not in name for drawing in _drawn(name, found[name])]
+    return own or next((drawn for name in found if "+" in name and (drawn := _drawn(name, found[name]))), [])
+
+
+def _drawn(variant: str, found: Mapping[str, Record]) -> list[Drawing]:
+    shown = [solved for record in found.values() if (solved := _read(record)) is not None]
     if not shown:
         return []
-    title = f"Solutions ({variant})"
+    title, mine = f"Solutions ({variant})", [solved.record for solved in shown]
     if shown[0].task.inputs == 1:
         also = ", and the exact solution, dashed" if shown[0].exact else ""
-        return [Drawing(title, f"What the first seed of each found{also}.", _drawn_lines(shown))]
+        return [Drawing(title, f"What the first seed of each found{also}.", _drawn_lines(shown), mine)]
     several = len(shown[0].found) > 1
     return [
-        Drawing(f"{title}: {name}" if several else title, _caption(shown[0], name), drawn_maps(shown, name))
+        Drawing(f"{title}: {name}" if several else title, _caption(shown[0], name), drawn_maps(shown, name), mine)
         for name in shown[0].found
     ]
 

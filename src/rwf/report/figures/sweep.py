@@ -62,7 +62,7 @@ def _sweep(grid: Sequence[Record], names: Sequence[str], of: str) -> Drawing | N
     caption = f"Where runs ended: the median of {n} at each value, with the band from 16 % to 84 % of them"
     gone = any(record.diverged for record in grid)
     caption += "; crosses: a member diverged, and counts at its last good state." if gone else "."
-    return Drawing(f"Sweep of {path}{of}", caption, figure)
+    return Drawing(f"Sweep of {path}{of}", caption, figure, grid)
 
 
 def _groups(grid: Sequence[Record], path: str) -> list[tuple[Record, list[Record]]]:
