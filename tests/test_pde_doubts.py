@@ -194,6 +194,45 @@ def test_time_without_a_condition_is_remarked():
     assert Built().remarks(10) == Around().remarks(10) == []
 
 
+def test_a_steady_problem_without_a_condition_is_remarked():
+    class Bent(Problem):
+        domain = Box(x=(0.0, 1.0), y=periodic(0.0, 1.0))
+
+        def residual(self, u):
+            return u.laplacian
+
+    class Fitted(Bent):
+        def residual(self, u, x):
+            return u - jnp.sin(x)
+
+    class Around(Bent):
+        domain = Box(x=periodic(0.0, 1.0), y=periodic(0.0, 1.0))
+
+    (remark,) = Bent().remarks(10)
+    assert remark.startswith("Bent has not one condition")
+    assert remark.endswith("marked @at(x=...)")
+    assert Fitted().remarks(10) == Around().remarks(10) == []
+
+
+def test_a_condition_that_is_not_marked_is_remarked_and_a_function_that_is_called_is_not():
+    class Loose(Rod):
+        def ends(self, u):
+            return u
+
+        def stress(self, u, x):
+            return x * u.x
+
+        def length(self, x):
+            return x
+
+        @at(x=1)
+        def free(self, u, x):
+            return (lambda: self.stress(u, x))()
+
+    (remark,) = [r for r in Loose().remarks(10) if "no condition" in r]
+    assert remark.startswith("Loose.ends takes u, and nothing calls it: it is no condition without a line above it")
+
+
 def test_an_activation_without_a_second_derivative_is_remarked_where_one_is_wanted():
     (remark,) = Rod().remarks(10, MLP(activation="relu"))
     assert "Rod.residual has second derivatives, and relu has none" in remark

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 
 from rwf.derive import elementwise
 from rwf.pde.differences import Differences, rms
+from rwf.pde.forgotten import forgotten
 from rwf.pde.functions import Part, parts_of, read_terms
 from rwf.pde.problem import Problem
 from rwf.pde.task import exact_on
@@ -28,6 +29,7 @@ def doubts(problem: Problem, activation: str | None) -> list[str]:
     parts = parts_of(problem)
     return [
         *_not_read(problem, parts),
+        *forgotten(problem),
         *_no_start(problem, parts),
         *_no_curvature(problem, parts[0], activation),
         *_cached(_not_finite, problem, tuple(parts)),
@@ -97,12 +99,17 @@ def _named(problem: Problem, method: str, term: str) -> str:
 
 
 def _no_start(problem: Problem, parts: list[Part]) -> list[str]:
-    time = dict(problem.domain.axes).get("t")
-    if len(parts) > 1 or time is None or time.periodic or type(problem).ansatz is not Problem.ansatz:
+    """A condition is not needed where time, or all there is, has a period; nor where the residual has no derivative."""
+    held = [name for name, interval in problem.domain.axes if not interval.periodic]
+    of_time, wanted = "t" in problem.domain.names, parts[0].wanted
+    derived = wanted.first or wanted.second or wanted.laplacian
+    needed = "t" in held if of_time else held and derived
+    if len(parts) > 1 or not needed or type(problem).ansatz is not Problem.ansatz:
         return []
     return [
-        f"{type(problem).__name__} has time and not one condition: nothing says which of its solutions is meant. "
-        "Write how it starts, in a method marked @at(t=...)"
+        f"{type(problem).__name__} has {'time and ' if of_time else ''}not one condition: nothing says which of its "
+        f"solutions is meant. Write {'how it starts' if of_time else 'what holds at an end'}, in a method marked "
+        f"@at({'t' if of_time else held[0]}=...)"
     ]
 
 
