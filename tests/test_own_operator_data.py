@@ -35,6 +35,9 @@ def nan(array, *index):
         ({"u": np.zeros((19, 6))}, "numbers of functions differ"),
         ({"u": np.zeros((20, 5))}, "y has 6 points a function and u 5"),
         ({"a": np.zeros(20)}, r"shapes \(20,\)"),
+        ({"a": np.zeros(20), "y": np.zeros(6)}, r"Save a\[:, None\] and y\[:, None\]: one sensor, or one"),
+        ({"u": np.zeros((20, 2, 3)), "y": np.zeros((2, 3, 2))}, r"Save u with one axis for all points, u.reshape"),
+        ({"x": np.zeros(3)}, r"x has shape \(3,\), for sensors \(3,\). Save x\[..., None\]"),
         ({"y": np.zeros((20, 6, 1, 1))}, "have shapes"),
         ({"x": np.zeros((4, 1))}, r"x has shape \(4, 1\), for sensors \(3,\)"),
         ({"a_test": np.ones((2, 3))}, "one of them is missing"),
@@ -152,6 +155,24 @@ def test_few_functions_are_remarked(tmp_path):
 def test_sensors_that_read_alike_at_two_places_are_two_sensors(tmp_path):
     periodic = own(a=own()["a"][:, [0, 1, 0]], x=np.array([[0.0], [0.5], [1.0]]))
     assert operator_data.check(write(tmp_path / "mine.npz", periodic))
+
+
+def test_sensors_on_walls_that_are_held_are_no_twins(tmp_path):
+    a = np.random.default_rng(0).normal(size=(300, 6, 6))  # more functions than are looked at together
+    a[:, [0, -1]] = a[:, :, [0, -1]] = 0
+    assert operator_data.check(write(tmp_path / "walls.npz", own(a=a, u=np.ones((300, 6)))))
+    a[:, 2, 3] = a[:, 3, 2]
+    with pytest.raises(ValueError, match="sensors 15 and 20 read the same value in every function"):
+        operator_data.check(write(tmp_path / "twins.npz", own(a=a, u=np.ones((300, 6)))))
+
+
+def test_outputs_that_are_nearly_one_number_are_remarked(tmp_path):
+    """A relative error of pressures around 101,325 says nothing of how they differ."""
+    u = np.random.default_rng(0).normal(size=(20, 6))
+    for offset, told in ((0.0, 0), (5.0, 0), (-300.0, 1), (101325.0, 1)):
+        remarks = find_recipe(str(write(tmp_path / "u.npz", own(u=u + offset)))).recipe.task.remarks(10)
+        assert len(remarks) == told
+        assert all(f"u of u.npz is {(u + offset)[:18].mean():.6g} give or take" in remark for remark in remarks)
 
 
 @pytest.mark.parametrize("name", ["torn.npz", "torn.h5", "missing.npz", "file.csv"])

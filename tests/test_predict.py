@@ -47,6 +47,13 @@ def test_errors_are_measured_where_the_answers_are_known(trained, tmp_path, caps
     )
 
 
+@pytest.mark.parametrize(("scale", "told"), [(1.0, False), (3.0, True)])
+def test_points_beyond_those_of_the_training_are_told(trained, tmp_path, capsys, scale, told):
+    new = own(u=None, y=scale * own()["y"])
+    assert main(["predict", str(trained), str(write(tmp_path / "new.npz", new)), "--out", str(tmp_path / "u.npz")]) == 0
+    assert ("rwf: coordinate 0 of y goes from" in capsys.readouterr().err) == told
+
+
 @pytest.mark.parametrize(("size", "kind"), [(1e300, np.float64), (1.0, np.float16)])
 def test_errors_are_measured_of_numbers_whose_squares_overflow(trained, tmp_path, size, kind):
     operator, known = Operator.from_run(trained), own()

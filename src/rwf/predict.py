@@ -9,7 +9,10 @@ from jaxtyping import Float
 from rwf.operators import Operator
 from rwf.record import only_run
 from rwf.signals.operator_data import read_inputs
+from rwf.signals.scaling import Scaling
 from rwf.signals.tables import write_columns
+
+_SLACK = 0.01  # of a coordinate's range: of a large file that was measured on some functions
 
 
 class Predicted(NamedTuple):
@@ -49,6 +52,20 @@ def predict(operator: Operator, data: Path) -> Predicted:
         )
     missed, whole = (u - truth) / largest, truth / largest  # so that no square overflows
     return Predicted(y, u, np.linalg.norm(missed, axis=1) / np.linalg.norm(whole, axis=1))
+
+
+def beyond(operator: Operator, y: Float[np.ndarray, "... points coordinates"]) -> str | None:
+    """Says which coordinate of some points lies outside those of the training, where these are known."""
+    if operator.scaling == Scaling.none(operator.inputs):
+        return None
+    for i, (low, size) in enumerate(zip(operator.scaling.y_shift, operator.scaling.y_size, strict=True)):
+        smallest, largest = float(y[..., i].min()), float(y[..., i].max())
+        if smallest < low - _SLACK * size or largest > low + (1 + _SLACK) * size:
+            return (
+                f"coordinate {i} of y goes from {smallest:g} to {largest:g}, and in the training it went from {low:g} "
+                f"to {low + size:g}: what is found beyond that is a guess"
+            )
+    return None
 
 
 def write_predicted(path: Path, found: Predicted) -> Path:

@@ -251,7 +251,10 @@ def predict(words: list[str]) -> int:
         raise ValueError(f"--out {options.out}: functions at points go to an .npz file.")
     if options.file:
         read_own_file(str(options.file))  # so that its tasks are known
-    found = predicting.predict(predicting.find_operator(options.run, options.member), options.data)
+    operator = predicting.find_operator(options.run, options.member)
+    found = predicting.predict(operator, options.data)
+    if outside := predicting.beyond(operator, found.y):
+        say(outside)
     print(f"predicted: {predicting.write_predicted(options.out, found)} (u of {found.u.shape[0]} functions)")
     if found.errors is not None:
         worst = int(found.errors.argmax())

@@ -96,7 +96,7 @@ def check(path: str | Path) -> Checked:
     content, spans = hashlib.sha256(), {}
     with opened(path) as arrays:
         found = _shapes(path, arrays)
-        groups = np.zeros(int(np.prod(found.sensors)), np.int64)
+        groups, varies = np.zeros(int(np.prod(found.sensors)), np.int64), np.zeros(int(np.prod(found.sensors)), bool)
         for name, array in ((name, arrays[name]) for name in NAMES if name in arrays):
             for first in range(0, array.shape[0], _ROWS):
                 count = min(_ROWS, array.shape[0] - first)
@@ -108,7 +108,9 @@ def check(path: str | Path) -> Checked:
                         spans[name] = _widened(spans.get(name), _span(name, rows))
                     if name == "a":
                         groups = _groups(groups, rows.reshape(len(rows), -1))
-        _refuse_twins(path, arrays, groups)
+                        varies |= (rows != arrays["a"][:1]).any(axis=0).reshape(-1)
+        # Walls that are held read the same, and tell nothing of which sensor is which.
+        _refuse_twins(path, arrays, np.where(varies, groups, len(groups) + np.arange(len(groups))))
     return Checked(content.hexdigest()[:16], spans)
 
 
@@ -221,7 +223,7 @@ def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
             raise refuse(f"{name!r} holds {array.dtype}, no real numbers.")
     a, y, u = (tuple(arrays[name].shape) for name in ("a", "y", "u"))
     if len(a) < 2 or len(u) != 2 or len(y) not in (2, 3):
-        raise refuse(f"a, y and u have shapes {a}, {y} and {u}.")
+        raise refuse(f"a, y and u have shapes {a}, {y} and {u}.{_reshaped(a, y, u)}")
     if a[0] != u[0] or (len(y) == 3 and y[0] != u[0]):
         raise refuse(f"the numbers of functions differ: a, y and u have shapes {a}, {y} and {u}.")
     if y[-2] != u[1]:
@@ -229,12 +231,26 @@ def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
     if min(a[0], u[1], y[-1], *a[1:]) == 0:
         raise refuse(f"something is empty: a, y and u have shapes {a}, {y} and {u}.")
     if "x" in arrays and tuple(arrays["x"].shape[:-1]) != a[1:]:
-        raise refuse(f"x has shape {tuple(arrays['x'].shape)}, for sensors {a[1:]}.")
+        one = " Save x[..., None]: one coordinate is an axis too." if tuple(arrays["x"].shape) == a[1:] else ""
+        raise refuse(f"x has shape {tuple(arrays['x'].shape)}, for sensors {a[1:]}.{one}")
     _test_shapes(refuse, arrays, a, y, u)
     size = sum(4 * int(np.prod(arrays[name].shape)) for name in ("a", "y", "u"))  # as float32
     compressed = any(type(array) is np.ndarray for array in arrays.values())  # of an NPZ file: read, not mapped
     tested = arrays["a_test"].shape[0] if "a_test" in arrays else 0
     return Shapes(a[0], a[1:], u[1], y[-1], len(y) == 2, size, tested, compressed, unread)
+
+
+def _reshaped(a: tuple[int, ...], y: tuple[int, ...], u: tuple[int, ...]) -> str:
+    """What to save instead of arrays that have an axis too few, or outputs that have one too many."""
+    few = [f"{name}[:, None]" for name, shape in (("a", a), ("y", y)) if len(shape) == 1]
+    if few:
+        return f" Save {' and '.join(few)}: one sensor, or one coordinate, is an axis too."
+    if len(u) > 2:
+        return (
+            " Save u with one axis for all points, u.reshape(len(u), -1), and y likewise, y.reshape(-1, y.shape[-1]); "
+            "of several outputs each has a file of its own."
+        )
+    return ""
 
 
 def _test_shapes(refuse: Any, arrays: Mapping[str, Any], a: Any, y: Any, u: Any) -> None:

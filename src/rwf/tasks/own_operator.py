@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 from tyro.conf import Suppress
 
 from rwf.nets.blocks import fitting
@@ -25,6 +25,7 @@ _LARGEST_TEST = 1_000  # functions that are held out at most where nobody says h
 _TEST_BYTES = 2**28  # and so many bytes of them, as float32: they stay in memory
 _FEW = 10  # functions: with fewer to train on a remark is made
 _SAMPLE = 1_000  # functions of a large file that its scaling is measured on
+_OFFSET = 0.1  # of the mean: outputs that differ by less are remarked
 SHORTER = {"steps": 1_000, "log_every": 100, "seeds": 2, "net.depth": 3}  # what --quick changes
 
 
@@ -173,7 +174,23 @@ def _remarks(spec: OwnOperator, modified: int) -> tuple[str, ...]:
     leak = f"{leaked} of the {tested} functions of the test are trained on too (the same values of a in {name}): "
     leak += "their error says nothing about new functions"
     unread = f"nothing reads {', '.join(found.unread)} of {name}"
-    return (*([few] if rows < _FEW else []), *([leak] if leaked else []), *([unread] if found.unread else []))
+    told = {few: rows < _FEW, leak: leaked, unread: found.unread, **_offset(spec.path, name, rows)}
+    return tuple(remark for remark, holds in told.items() if holds)
+
+
+def _offset(path: str, name: str, rows: int) -> dict[str, bool]:
+    """Of outputs that are nearly one number, which has a small relative error: a remark, and whether they are."""
+    with operator_data.opened(path) as arrays:
+        mean, deviation = _moments(part for _, part in operator_data.parts(arrays["u"], _sample(rows)))
+    share = deviation / abs(mean) if mean else 1.0
+    remark = f"u of {name} is {mean:.6g} give or take {deviation:.2g}: that number alone has a relative error of "
+    remark += f"{share:.1g}, and what there is to learn is below it. Save u less {mean:.6g}, and add it again later"
+    return {remark: share < _OFFSET}
+
+
+def _sample(rows: int) -> Int[np.ndarray, " rows"]:
+    """Some functions of those that are trained on, evenly spread."""
+    return np.unique(np.linspace(0, rows - 1, min(rows, _SAMPLE)).astype(int))
 
 
 def _trained(spec: OwnOperator, found: operator_data.Shapes) -> int:
@@ -201,7 +218,7 @@ def _trained(spec: OwnOperator, found: operator_data.Shapes) -> int:
 
 def _scaling(path: str, arrays: Any, rows: int) -> Scaling:
     """What brings the functions that are trained on to the size that nets are made for, from a sample of them."""
-    sample = np.unique(np.linspace(0, rows - 1, min(rows, _SAMPLE)).astype(int))
+    sample = _sample(rows)
     y, of_y = arrays["y"], sample if len(arrays["y"].shape) == 3 else np.arange(len(arrays["y"]))
     spans = [(p.min(axis=0), p.max(axis=0)) for p in (_flat(part) for _, part in operator_data.parts(y, of_y))]
     low, high = np.min([low for low, _ in spans], axis=0), np.max([high for _, high in spans], axis=0)
