@@ -37,6 +37,8 @@ def nan(array, *index):
         ({"a": np.zeros(20)}, r"shapes \(20,\)"),
         ({"a": np.zeros(20), "y": np.zeros(6)}, r"Save a\[:, None\] and y\[:, None\]: one sensor, or one"),
         ({"u": np.zeros((20, 2, 3)), "y": np.zeros((2, 3, 2))}, r"Save u with one axis for all points, u.reshape"),
+        ({"u": np.zeros((20, 6, 2))}, r"Save a file for each output, u\[..., 0\] in the first"),
+        ({"u": np.zeros((20, 6, 2)), "y": np.zeros((20, 6, 1))}, "Save a file for each output"),
         ({"x": np.zeros(3)}, r"x has shape \(3,\), for sensors \(3,\). Save x\[..., None\]"),
         ({"y": np.zeros((20, 6, 1, 1))}, "have shapes"),
         ({"x": np.zeros((4, 1))}, r"x has shape \(4, 1\), for sensors \(3,\)"),

@@ -241,14 +241,15 @@ def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
 
 
 def _reshaped(a: tuple[int, ...], y: tuple[int, ...], u: tuple[int, ...]) -> str:
-    """What to save instead of arrays that have an axis too few, or outputs that have one too many."""
+    """What to save instead of arrays that have an axis too few, outputs on a grid, or several outputs."""
     few = [f"{name}[:, None]" for name, shape in (("a", a), ("y", y)) if len(shape) == 1]
     if few:
         return f" Save {' and '.join(few)}: one sensor, or one coordinate, is an axis too."
+    if len(u) == 3 and u[:2] in ((u[0], *y[:-1]), y[:-1]):
+        return " Save a file for each output, u[..., 0] in the first: an operator has one."
     if len(u) > 2:
         return (
-            " Save u with one axis for all points, u.reshape(len(u), -1), and y likewise, y.reshape(-1, y.shape[-1]); "
-            "of several outputs each has a file of its own."
+            " Save u with one axis for all points, u.reshape(len(u), -1), and y likewise, y.reshape(-1, y.shape[-1])."
         )
     return ""
 
