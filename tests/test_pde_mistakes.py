@@ -228,6 +228,7 @@ def test_problems_without_domain_residual_or_time_are_refused():
         (lambda: Box(), "needs coordinates"),
         (lambda: Box(time=(0.0, 1.0)), "must be one letter"),
         (lambda: Box(x=(1.0, 0.0)), "must be finite and rise"),
+        (lambda: small().build(1), "Heat is one signal, number 0; number 1 is asked for. Leave out --signals"),
         (lambda: at(), "needs the coordinate"),
         (lambda: at(Heat.exact), r"Heat.exact: at\(\) needs the coordinate that is held, by its name: @at\(t=0\)"),
         (lambda: Causal(chunks=-1), "must not be negative"),

@@ -44,6 +44,15 @@ def check_positive(settings: Mapping[str, int | float]) -> None:
             raise ValueError(f"--task.{name.replace('_', '-')} is {value:g}; it must be more than 0.")
 
 
+def check_only_signal(signal: int, what: str) -> None:
+    """Refuses a signal that there is not: its runs would be repetitions, and count as others."""
+    if signal:
+        raise ValueError(
+            f"{what} is one signal, number 0; number {signal} is asked for. Leave out --signals; --seeds repeats a "
+            "training."
+        )
+
+
 def missing_extra(package: str, extra: str, purpose: str) -> ImportError:
     """The error for an optional package that is not installed; it names the extra to install."""
     return ImportError(f"{purpose} needs {package}, which is not installed. Run: pip install 'rwf[{extra}]'")

@@ -42,7 +42,7 @@ class Box:
         if not axes:
             raise ValueError("A Box needs coordinates with their ranges: Box(x=(0, 1), t=(0, 1)).")
         for name, i in axes.items():
-            if not (isinstance(i, (tuple, list)) and len(i) in (2, 3)):
+            if not (isinstance(i, Interval) or (isinstance(i, (tuple, list)) and len(i) == 2)):
                 raise ValueError(f"The range of {name} is {i!r}; give where it begins and ends: {name}=(0, 1).")
             if not all(isinstance(end, Real) for end in i[:2]):
                 raise ValueError(f"The range of {name} is {i!r}; expected numbers: {name}=(0, math.pi).")

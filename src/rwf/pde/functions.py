@@ -189,6 +189,8 @@ def _cure(error: Exception, count: int) -> str:
         return "An if cannot choose at each point: write jnp.where(condition, a, b)."
     if not isinstance(error, TypeError):
         return ""
+    if "callable" in said:
+        return "An unknown is no function: u stands for its values, and u.x, u.xt, u.xx for its derivatives."
     if any(word in said for word in ("numpy.ndarray conversion", "ufunc", "Python scalars")):
         return (
             "NumPy and math cannot compute here, jax.numpy can: write jnp.sin(x) for np.sin(x), and of an unknown "

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from rwf.errors import check_only_signal
 from rwf.pde.causal import Causal
 from rwf.pde.checks import check_periods, check_problem, check_settings
 from rwf.pde.curriculum import Curriculum
@@ -58,6 +59,7 @@ class Problem(TaskSpec):
     def build(self, signal: int) -> "PDETask":
         from rwf.pde.task import pde_task
 
+        check_only_signal(signal, type(self).__name__)
         return pde_task(self)
 
     def describe(self) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from rwf.derive import Wanted, concat, elementwise, known, seed
+from rwf.errors import check_only_signal
 from rwf.optimize import Squares
 from rwf.pde import Box, Curriculum, LossWeights, PDETask, Problem, Unknown, at
 from rwf.pde.task import pde_task
@@ -111,6 +112,7 @@ class CavityProblem(Problem):
         return {name: (1 - ends[0]) * (1 - ends[1]) * value for name, value in terms.items()}
 
     def build(self, signal: int) -> CavityTask:  # type: ignore[override]
+        check_only_signal(signal, "The cavity")
         lines = [np.linspace(0, 1, n) for n in self.counts]
         speed = np.hypot(*solver.reference(self.reynolds, solver.CELLS).velocity(*lines))
         file = published(self.reynolds, self.counts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from rwf.errors import missing_extra
+from rwf.errors import check_only_signal, missing_extra
 from rwf.recipe import Adam, Classifier, Recipe, TaskSpec
 from rwf.study import Beside, Study
 from rwf.tasks.classification import Classification
@@ -25,6 +25,7 @@ class Digits(TaskSpec):
     examples: int = 64  # in a batch
 
     def build(self, signal: int) -> Classification:
+        check_only_signal(signal, "The set of digits")
         pictures, digits = _digits()
         if not 0 < self.train < len(digits):
             raise ValueError(f"task.train must leave some of {len(digits)} digits for the test; it is {self.train}.")

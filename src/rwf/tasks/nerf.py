@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from rwf.accumulate import mean_over_pieces
+from rwf.errors import check_only_signal
 from rwf.measure import psnr, ssim
 from rwf.recipe import MLP, Adam, EncodingSpec, Factorization, Gaussian, NetSpec, Recipe, TaskSpec
 from rwf.render import Camera, Radiance, Rays, Sampling, distances, pixel_rays, render_rays, render_view
@@ -51,6 +52,7 @@ class SceneViews(TaskSpec):
             )
 
     def build(self, signal: int) -> "RadianceField":
+        check_only_signal(signal, "A scene")
         scene = load_scene(self.scene, self.size)
         return RadianceField(jnp.asarray(scene.images), jnp.asarray(scene.poses), scene.camera, scene.split, self)
 

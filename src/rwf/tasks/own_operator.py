@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 from tyro.conf import Suppress
 
+from rwf.errors import check_only_signal
 from rwf.nets.blocks import fitting
 from rwf.recipe import Adam, DeepONet, EncodingSpec, NetSpec, Recipe, TaskSpec
 from rwf.signals import operator_data
@@ -99,10 +100,7 @@ class OwnOperator(TaskSpec):
                 raise ValueError(f"--task.{name} is {getattr(self, name)}; expected 0 or more.")
 
     def build(self, signal: int) -> OperatorRegression | StreamedRegression:
-        if signal:
-            raise ValueError(
-                f"A file of operator data is one signal, number 0; number {signal} is asked for. Leave out --signals."
-            )
+        check_only_signal(signal, "A file of operator data")
         stat = Path(self.path).stat() if Path(self.path).is_file() else None
         return _build(self, stat.st_mtime_ns if stat else 0)
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from tyro.conf import Suppress
 
+from rwf.errors import check_only_signal
 from rwf.recipe import MLP, Adam, EncodingSpec, Factorization, Gaussian, NetSpec, Recipe, TaskSpec
 from rwf.recipe.checks import check
 from rwf.signals.images import read_image, reduced
@@ -47,8 +48,7 @@ class OwnPicture(TaskSpec):
         check("1 or more", **{f"task.{name}": getattr(self, name) for name in ("side", "every", "blocks")})
 
     def build(self, signal: int) -> ImageRegression:
-        if signal:
-            raise ValueError(f"A picture is one signal, number 0; number {signal} is asked for.")
+        check_only_signal(signal, "A picture")
         stat = Path(self.path).stat() if Path(self.path).is_file() else None
         return _build(self, stat.st_mtime_ns if stat else 0)
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, UInt8
 
+from rwf.errors import check_only_signal
 from rwf.recipe import (
     MLP,
     Adam,
@@ -141,8 +142,7 @@ class MeshOccupancy(TaskSpec):
             raise ValueError(f"{self.block} test points at once do not divide {self.near}. Use powers of two.")
 
     def build(self, signal: int) -> Occupancy:
-        if signal:
-            raise ValueError(f"A mesh is one signal, number 0; number {signal} is asked for.")
+        check_only_signal(signal, "A mesh")
         found = find_shape(self.mesh)
         around = surroundings(found, near=self.near, samples=self.samples)
         blocks = self.near // min(self.block, self.near)
