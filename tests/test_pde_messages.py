@@ -27,6 +27,8 @@ def built(**members):
         ),
         (lambda self, u: u.dt, r"u.dt is no derivative .* Write u.t\."),
         (lambda self, u: u.dx_dt, r"Write u.xt\."),
+        (lambda self, u: u.du_dt, r"Write u.t\."),
+        (lambda self, u: u.u_xx, r"Write u.xx\."),
         (lambda self, u: u.speed, "Write u.x, u.xt or u.laplacian"),
         (lambda self, u, x: u(x), "An unknown is no function: u stands for its values, and u.x, u.xt"),
         (lambda self, u, x: jax.grad(u)(x), "An unknown is no function"),
@@ -110,6 +112,10 @@ def test_a_laplacian_over_time_alone_is_refused():
 _ANSWERS = {
     'Box(x=(0, "pi"))': "The range of x is (0, 'pi'); expected numbers: x=(0, math.pi).",
     "Box(x=(0, 0.5, 1))": "The range of x is (0, 0.5, 1); give where it begins and ends: x=(0, 1).",
+    'Solution(type("P", (Problem,), {"domain": Box(x=(0, 1), t=(0, 1))})(), None)(0, 1)': (
+        "Coordinates are given by their names: solution(x=..., t=...). "
+        'Unknowns and derivatives, "u.x", come before them.'
+    ),
     'at(t="0")': "at() holds t = '0'; expected a number, or several: @at(t=(0, 1)).",
     'Curriculum("k", 1.0, 5)': "Curriculum.values is 1.0; expected a tuple such as (1.0, 1.0).",
     'Causal(chunks="16")': "Causal.chunks is '16'; expected a whole number.",

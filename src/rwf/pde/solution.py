@@ -56,6 +56,12 @@ class Solution:
         broadcast. Arrays of NumPy give arrays of NumPy; where one is JAX's, and may be traced, so is what comes back.
         """
         what = what or self.problem.unknowns
+        if not all(isinstance(name, str) for name in what):
+            needed = ", ".join(f"{name}=..." for name in self.problem.domain.names)
+            raise ValueError(
+                f"Coordinates are given by their names: solution({needed}). Unknowns and derivatives, "
+                '"u.x", come before them.'
+            )
         _wanted(self.problem, what)  # refuses what there is not
         found = self._computed(lambda points: _read(self.problem, self.net, points, what), coordinates)
         return found[what[0]] if len(what) == 1 else tuple(found[name] for name in what)

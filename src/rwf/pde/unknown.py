@@ -71,7 +71,7 @@ class Unknown:
     def _instead(self, name: str) -> str:
         """What to write for a derivative that there is not."""
         own, known = self._name, self._coordinates
-        bare = name.replace("d", "").replace("_", "")  # dx, dx_dt, _xx
+        bare = name.replace("d", "").replace("_", "").removeprefix(own)  # dx, dx_dt, du_dt, u_xx
         if not bare or any(letter not in known for letter in bare):
             return f"Write {own}.{known[0]}, {own}.{known[0]}{known[-1]} or {own}.laplacian"
         if len(bare) < 3:
