@@ -22,9 +22,8 @@ def ablation(records: Sequence[Record], name: str = "rel_l2") -> Drawing | None:
         return None
     figure = blank(4.4, width=8.0)
     axes = figure.add_subplot()
-    plain = [
-        r for r in records if r.parametrization == "plain" and r.variant == grid[0].swept and not r.tuned and r.finals(name)
-    ]
+    same = [r for r in records if r.variant == grid[0].swept and not r.tuned and r.finals(name)]
+    plain = [r for r in same if r.parametrization == "plain"]
     told = len({len(record.finals(name)) for record in (*grid, *plain[:1])}) > 1
     spreads = sorted({record.setting["rwf.stddev"] for record in grid})
     for i, spread in enumerate(spreads):
