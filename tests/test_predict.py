@@ -47,6 +47,21 @@ def test_errors_are_measured_where_the_answers_are_known(trained, tmp_path, caps
     )
 
 
+@pytest.mark.parametrize("saved", [False, True])
+def test_sensors_in_another_order_are_refused(tmp_path, saved):
+    x = np.linspace(0, 1, 3)[:, None]
+    run = run_job(own_job(write(tmp_path / "mine.npz", own(x=x))), tmp_path / "runs", progress=Progress(quiet=True))
+    operator = Operator.from_run(run)
+    if saved:
+        operator.save(tmp_path / "operator.safetensors")
+        operator = Operator.load(tmp_path / "operator.safetensors")
+    same = [predict(operator, write(tmp_path / "new.npz", own(x=places))).u for places in (x, x.astype("f4"), None)]
+    assert np.array_equal(same[0], same[1])
+    assert np.array_equal(same[0], same[2])
+    with pytest.raises(ValueError, match="stand in another order"):
+        predict(operator, write(tmp_path / "new.npz", own(x=x[::-1], a=own()["a"][:, ::-1])))
+
+
 @pytest.mark.parametrize(("scale", "told"), [(1.0, False), (3.0, True)])
 def test_points_beyond_those_of_the_training_are_told(trained, tmp_path, capsys, scale, told):
     new = own(u=None, y=scale * own()["y"])

@@ -43,6 +43,7 @@ class Operator:
     parametrization: str = "plain"
     rwf: Factorization = field(default_factory=Factorization)
     precision: str = "float32"  # of its matrix products: that of its training, so that it gives what was measured
+    places: str = ""  # a hash of where the sensors were, of a person's own data that said so
 
     @classmethod
     def from_run(cls, folder: str | Path, member: int = 0) -> "Operator":
@@ -57,7 +58,8 @@ class Operator:
             raise ValueError(f"{folder} has the members 0 to {count - 1}; got {member}.")
         inputs, scaling = _inputs_and_scaling(run, member)
         net, parametrization = _net(run, member, inputs), run.job.parametrization
-        return cls(net, recipe.encoding, recipe.net, inputs, scaling, parametrization, recipe.rwf, recipe.precision)
+        settings = (parametrization, recipe.rwf, recipe.precision, run.summary.get("operator", {}).get("places", ""))
+        return cls(net, recipe.encoding, recipe.net, inputs, scaling, *settings)
 
     def __call__(
         self, a: Float[Array | np.ndarray, "functions ..."], y: Float[Array | np.ndarray, "... coordinates"]
@@ -99,6 +101,7 @@ class Operator:
             "inputs": self.inputs,
             "scaling": asdict(self.scaling),
             "precision": self.precision,
+            "places": self.places,
         }
         write_tensors(Path(path), to_named({"net": self.net}), {"format": FORMAT, "operator": json.dumps(about)})
 
@@ -124,8 +127,8 @@ class Operator:
             name: array.tolist() if name.startswith("y") else array.item() for name, array in arrays.items()
         }
         net = jax.tree.map(jnp.asarray, from_named({"net": jax.eval_shape(build)}, named)["net"])
-        precision = about.get("precision", "float32")  # files that were saved before do not tell
-        return cls(net, encoding, spec, inputs, _scaling(numbers), parametrization, rwf, precision)
+        told = about.get("precision", "float32"), about.get("places", "")  # not of files that were saved before
+        return cls(net, encoding, spec, inputs, _scaling(numbers), parametrization, rwf, *told)
 
 
 def _inputs_and_scaling(run: Run, member: int) -> tuple[int, Scaling]:

@@ -233,11 +233,12 @@ def _concluded(job: Job, task: Any, shared: bool, nets: Any) -> dict[str, list[f
 
 
 def _kept(job: Job, task: Any) -> dict[str, Any]:
-    """What `rwf.operators` must know of an operator's data, to do without it: how many coordinates, and its scaling."""
+    """What `rwf.operators` must know of an operator's data, to do without it: coordinates, scaling, sensors."""
     if not hasattr(job.recipe.net, "sensors"):
         return {}
-    scaling = getattr(task, "scaling", None)
-    return {"operator": {"inputs": task.inputs} | ({} if scaling is None else {"scaling": asdict(scaling)})}
+    scaling, places = getattr(task, "scaling", None), getattr(task, "places", "")
+    known = {"scaling": scaling and asdict(scaling), "places": places}
+    return {"operator": {"inputs": task.inputs} | {name: value for name, value in known.items() if value}}
 
 
 def _last(lines: list[dict[str, Any]], name: str, member: int) -> float | None:

@@ -114,14 +114,19 @@ def check(path: str | Path) -> Checked:
     return Checked(content.hexdigest()[:16], spans)
 
 
+def places(arrays: Mapping[str, Any]) -> str:
+    """A hash of where the sensors of a file are, in their order and as float32; empty where it does not say."""
+    return hashlib.sha256(np.asarray(arrays["x"], "<f4").tobytes()).hexdigest()[:16] if "x" in arrays else ""
+
+
 def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
-    """The arrays a and y of a file, which a trained operator is given; and u, which it should find, if there is one."""
+    """The arrays a and y of a file, which a trained operator is given; and, where it has them, x, and u to be found."""
     with opened(path) as arrays:
         for name in ("a", "y"):
             if name not in arrays:
                 has = ", ".join(_names(Path(path))) or "none"
                 raise ValueError(f"{path}: there is no array {name!r}; the arrays of the file are: {has}.")
-        found = {name: np.asarray(arrays[name]) for name in ("a", "y", "u") if name in arrays}
+        found = {name: np.asarray(arrays[name]) for name in ("a", "y", "u", "x") if name in arrays}
     for name, array in found.items():
         if array.dtype.kind not in "fiu" or not array.size:
             raise ValueError(f"{path}: {name!r} holds {array.dtype} of shape {array.shape}, no real numbers.")

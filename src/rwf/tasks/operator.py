@@ -48,7 +48,7 @@ class OperatorRegression(Task):
 
     **Arguments:** `a`, `y` and `u` as in `Holdout`; `functions` and `points` in a batch, all where one is 0;
     `scaling` is what a person's own data was divided by, which predictions need (`rwf.operators`); `content` a hash of
-    the file that it is from.
+    the file that it is from, `places` one of where its sensors are.
     """
 
     a: Float[Array, "functions ..."]
@@ -59,6 +59,7 @@ class OperatorRegression(Task):
     points: int = eqx.field(static=True, default=0)
     scaling: Any = None
     content: str = eqx.field(static=True, default="")
+    places: str = eqx.field(static=True, default="")
 
     @property
     def inputs(self) -> int:

@@ -43,6 +43,7 @@ class StreamedRegression(Task):
     scaling: Scaling
     path: str = eqx.field(static=True)
     content: str = eqx.field(static=True)
+    places: str = eqx.field(static=True)
     rows: int = eqx.field(static=True)
     shapes: operator_data.Shapes = eqx.field(static=True)
     functions: int = eqx.field(static=True)
@@ -151,14 +152,15 @@ def _build(spec: OwnOperator, modified: int) -> OperatorRegression | StreamedReg
         scaling = _scaling(spec.path, arrays, rows)
         _refuse_far(spec.path, spans, scaling)
         load = functools.partial(_load, arrays)
+        places = operator_data.places(arrays)
         holdout = _holdout(spec.path, arrays, rows, scaling)
         y = load("y", scaling.points) if found.shared_points else jnp.zeros((0, found.coordinates))
         if streamed:
             batch = (spec.functions, spec.points)
-            return StreamedRegression(y, holdout, scaling, spec.path, content, rows, found, *batch)
+            return StreamedRegression(y, holdout, scaling, spec.path, content, places, rows, found, *batch)
         a, u = load("a", scaling.functions, 0, rows), load("u", scaling.values, 0, rows)
         y = y if found.shared_points else load("y", scaling.points, 0, rows)
-    return OperatorRegression(a, y, u, holdout, spec.functions, spec.points, scaling, content)
+    return OperatorRegression(a, y, u, holdout, spec.functions, spec.points, scaling, content, places)
 
 
 @functools.lru_cache(maxsize=1)
