@@ -61,6 +61,18 @@ def program(text: str) -> str:
     from rwf.build import member_arrays
     from rwf.precision import resolve
 
+    there = h200()
+    job, train.UNROLL, _ = job_of(text)
+    task, shared = train.load_tasks(job)
+    given = [described(tree, there) for tree in (train.start(job), member_arrays(job), task)]
+    jax.default_backend = lambda: "gpu"  # what the engine asks where a GPU's program differs from a CPU's
+    with jax.default_matmul_precision(resolve(job.recipe.precision, "gpu")):
+        compiled = jax.jit(train.program(job, 2, shared), in_shardings=there, out_shardings=there)
+        return compiled.lower(*given).compile().as_text() or ""
+
+
+def h200() -> jax.sharding.NamedSharding:
+    """A place on an H200 that is described and not there."""
     try:
         topology: Any = topologies.get_topology_desc("h200", "cuda", target_config=_H200, topology="1x1x1")
     except Exception as error:
@@ -68,18 +80,12 @@ def program(text: str) -> str:
         wanted = f"pip install jax-cuda12-plugin=={version} jax-cuda12-pjrt=={version}"
         raise SystemExit(f"XLA's compiler for GPUs is not there: {wanted}\n{error}") from None
     mesh = jax.sharding.Mesh(np.array(topology.devices).reshape(1), ("device",))
-    there = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
 
-    def described(tree: Any) -> Any:
-        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=there), tree)
 
-    job, train.UNROLL, _ = job_of(text)
-    task, shared = train.load_tasks(job)
-    given = [described(tree) for tree in (train.start(job), member_arrays(job), task)]
-    jax.default_backend = lambda: "gpu"  # what the engine asks where a GPU's program differs from a CPU's
-    with jax.default_matmul_precision(resolve(job.recipe.precision, "gpu")):
-        compiled = jax.jit(train.program(job, 2, shared), in_shardings=there, out_shardings=there)
-        return compiled.lower(*given).compile().as_text() or ""
+def described(tree: Any, there: jax.sharding.NamedSharding) -> Any:
+    """Shapes and types in the place of arrays, to compile for a place."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=there), tree)
 
 
 def kernels(compiled: str) -> list[Kernel]:
