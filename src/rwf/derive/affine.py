@@ -40,7 +40,7 @@ def stacked(x: Jet | Bundle, weight: Weight, bias: Bias) -> Field:
     order = [*values, *(i for i in range(len(rows)) if i not in values)]
     flat = [rows[i].reshape(-1, rows[i].shape[-1]) for i in order]
     products = tall_product(jax.lax.optimization_barrier(jnp.concatenate(flat)), weight)
-    parts = _biased(products, bias, tuple(row.shape[0] for row in flat), len(values))
+    parts: Any = _biased(products, bias, tuple(row.shape[0] for row in flat), len(values))
     found = dict(zip(order, parts, strict=True))
     return jax.tree.unflatten(structure, [found[i].reshape(*row.shape[:-1], -1) for i, row in enumerate(rows)])
 
