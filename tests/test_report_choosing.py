@@ -65,3 +65,37 @@ def test_quick_runs_of_what_was_run_in_full_are_not_missed_and_others_are(tmp_pa
     records, (note,) = load(tmp_path)
     assert list(records) == ["plain"]
     assert "none-rwf-" in note
+
+
+def errors_of(folder):
+    """The error of each value of a grid of means that a report takes, and what it tells."""
+    notes = []
+    records = [record for record in report.load([folder], notes.append) if record.setting]
+    return {record.setting["rwf.mean"]: record.members[0].final["rel_l2"] for record in records}, notes
+
+
+def test_the_lines_of_a_grid_are_of_one_recipe(tmp_path):
+    run_folder(tmp_path, job(grid={"rwf.mean": (0.0, 1.0)}), 0.5, time=1)
+    run_folder(tmp_path, edited(job(grid={"rwf.mean": (1.0, 2.0)}), steps=50_000), 0.1, time=2)
+    found, (note,) = errors_of(tmp_path)
+    assert found == {1.0: 0.1, 2.0: 0.1}
+    assert "steps was 100000 and is 50000" in note
+
+
+def test_the_lines_of_a_grid_are_all_full_or_all_quick(tmp_path):
+    run_folder(tmp_path, job(quick=True, grid={"rwf.mean": (2.0, 3.0)}), 0.1, time=2)
+    assert errors_of(tmp_path) == ({2.0: 0.1, 3.0: 0.1}, [])
+    run_folder(tmp_path, job(grid={"rwf.mean": (0.0, 1.0)}), 0.5, time=1)
+    found, (note,) = errors_of(tmp_path)
+    assert found == {0.0: 0.5, 1.0: 0.5}
+    assert "left out" in note
+
+
+@pytest.mark.parametrize("times", [(1, 2), (2, 1)])
+def test_a_changed_setting_and_a_grids_value_are_a_line_each(tmp_path, times):
+    run_folder(tmp_path, job(changes={"rwf.mean": 2.0}), 0.3, time=times[0])
+    run_folder(tmp_path, job(grid={"rwf.mean": (0.0, 2.0)}), 0.5, time=times[1])
+    main, swept = report.markdown([tmp_path]).split("## What was swept")
+    (changed,) = (line for line in main.splitlines() if line.startswith("| none+mean=2 |"))
+    assert "0.3" in changed
+    assert [line.split(" | ")[0] for line in swept.splitlines() if "0.5" in line] == ["| 0", "| 2"]

@@ -196,12 +196,35 @@ def test_the_ablation_has_plain_numbers_and_says_where_n_differs(tmp_path):
     assert not any("times" in label for label in labels)
 
 
-def test_the_ablation_is_of_rwf_and_of_one_recipe_alone(tmp_path):
+OTHERS = {
+    "of Plain, as grids once were": {"parametrization": "plain"},
+    "of a changed recipe": {"changes": {"net.width": 64}},
+    "tuned": {"tuned": True},
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_the_ablation_is_of_rwf_and_of_the_recipe_as_it_is(tmp_path, other):
     grid = {"rwf.mean": (0.5, 1.0), "rwf.stddev": (0.1, 0.5)}
-    for name, changes in (("rwf", {}), ("plain", {}), ("rwf", {"net.width": 64})):  # those of before: four had grids
-        run_folder(tmp_path, job(name, grid=grid, changes=changes), 0.5 if name == "rwf" and not changes else 0.9)
-    (axes,) = drawn(tmp_path, "Ablation of μ and σ").figure.axes
-    assert {float(y) for line in axes.get_lines() for y in line.get_ydata()} == {0.5}
+    run_folder(tmp_path, job("rwf", grid=grid), 0.5)
+    run_folder(tmp_path, job(**{"grid": grid, **other}), 0.9)
+    drawing = drawn(tmp_path, "Ablation of μ and σ")
+    assert {float(y) for line in drawing.figure.axes[0].get_lines() for y in line.get_ydata()} == {0.5}
+    assert "Quick" not in drawing.caption
+
+
+def test_a_changed_ablation_is_drawn_where_there_is_no_other(tmp_path):
+    run_folder(tmp_path, job(grid={"rwf.mean": (0.5, 1.0), "rwf.stddev": (0.1, 0.5)}, changes={"steps": 50_000}), 0.9)
+    assert "Quick" in drawn(tmp_path, "Ablation of μ and σ").caption
+
+
+def test_the_ablation_and_the_papers_figure_are_not_marked_for_runs_beside_them(tmp_path):
+    run_folder(tmp_path, job(grid={"rwf.mean": (0.5, 1.0), "rwf.stddev": (0.1, 0.5)}), 0.5)
+    run_folder(tmp_path, job("plain"), 0.7, weights=True)
+    run_folder(tmp_path, job("plain", changes={"net.width": 64}), 0.8)
+    for title in ("Ablation of μ and σ", "Plain, AA, WN and RWF"):
+        assert "Quick" not in drawn(tmp_path, title).caption
+    assert "Quick" in drawn(tmp_path, "Training, ablated").caption
 
 
 MANY = {"net.depth": 3, "net.width": 64, "optim.decay_steps": 100, "steps": 60, "log_every": 5, "optim.decay_rate": 0.5}

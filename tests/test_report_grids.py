@@ -123,6 +123,14 @@ def test_a_grid_alone_says_what_is_quick_once(tmp_path):
     assert report.markdown([tmp_path]).count(said) == 1
 
 
+def test_that_a_grid_is_quick_is_said_below_it_and_not_below_a_full_table(tmp_path):
+    run_folder(tmp_path, job("plain"), 0.5)
+    run_folder(tmp_path, job("rwf", quick=True, grid=MEANS), 0.5)
+    main, swept = report.markdown([tmp_path]).split("## What was swept")
+    assert "QUICK: not the full recipe." not in main
+    assert "QUICK: not the full recipe." in swept
+
+
 def test_rates_that_were_swept_alone_are_lines_of_the_main_table_and_of_no_other(tmp_path):
     for name in ("plain", "rwf"):
         run_folder(tmp_path, job(name, grid={"optim.lr": (1e-3, 1e-2, 1e-1)}), 0.5)

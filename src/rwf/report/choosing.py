@@ -24,9 +24,10 @@ def choose(records: Iterable[Record], note: Callable[[str], None] | None = None)
 
 
 def _of_one_recipe(records: Iterable[Record], note: Callable[[str], None] | None) -> list[Record]:
-    rows: dict[tuple[str, str], dict[str, list[Record]]] = {}
+    rows: dict[tuple[Any, ...], dict[str, list[Record]]] = {}
     for record in records:
-        row = rows.setdefault((record.case, without_rate(record.variant)[0]), {})
+        axes = () if record.in_tables else tuple(record.setting)  # the lines of a grid are one table
+        row = rows.setdefault((record.case, without_rate(record.swept)[0], axes), {})
         row.setdefault(digest(_shared(record)), []).append(record)
     kept: list[Record] = []
     for row in rows.values():
@@ -71,9 +72,12 @@ def _shared(record: Record) -> dict[str, Any]:
 
 
 def _order(record: Record) -> tuple[Any, ...]:
-    """The order of a table: as in the paper, tuned rates after its own, ablations after both, grids last."""
+    """The order of a table: as in the paper, tuned rates after its own, ablations after both, grids last.
+
+    Of grids that of the recipe as it is comes first.
+    """
     base, _, suffix = record.variant.partition("+")
-    setting = tuple(record.setting.values())
+    setting = (record.swept.partition("+")[2], *record.setting.values()) if record.setting else ()
     return (
         place(record.case, CASES),
         place(base, VARIANTS),

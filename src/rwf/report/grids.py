@@ -3,20 +3,22 @@
 from collections.abc import Sequence
 
 from rwf.report.layout import Layout, about, line_of, noted, with_arrow
-from rwf.report.notes import line_notes, run_notes
+from rwf.report.notes import data_notes, line_notes, quick_notes
 from rwf.report.records import Record
 
 
 def grids(records: Sequence[Record]) -> list[Layout]:
     """One for each variant that was swept, settings that were swept together, and metric of the tables.
 
-    Rates that were swept alone are lines of the main tables. Where a case has none of these, what is noted of its
-    runs stands here.
+    Rates that were swept alone are lines of the main tables. What is noted of a case's runs and does not stand below
+    these stands here.
     """
     found = []
     for case in dict.fromkeys(record.case for record in records):
         mine = [record for record in records if record.case == case]
-        general = [] if any(record.in_tables for record in mine) else run_notes(mine)
+        main = [record for record in mine if record.in_tables]
+        general = [] if any(record.quick for record in main) else quick_notes(mine)
+        general += [] if main else data_notes(mine)
         swept = _swept_together(mine)
         for grid in swept:
             tables = [_layout(grid, name) for name in about(grid)]

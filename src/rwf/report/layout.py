@@ -8,7 +8,7 @@ import numpy as np
 
 from rwf.report.comparisons import compare
 from rwf.report.names import PARAMETRIZATIONS, headlines, metric, number, without_rate
-from rwf.report.notes import line_notes, run_notes
+from rwf.report.notes import data_notes, line_notes, quick_notes
 from rwf.report.records import Record
 from rwf.report.rows import Row, rows
 
@@ -93,8 +93,10 @@ def layouts(records: Sequence[Record]) -> list[Layout]:
     found = []
     for case in dict.fromkeys(record.case for record in records):
         mine = [record for record in records if record.case == case]
+        main = [record for record in mine if record.in_tables]
         tables = [table for name in about(mine) if (table := _layout(case, name, mine)).lines]
-        found += noted(tables, run_notes(mine) + line_notes([record for record in mine if record.in_tables]))
+        quick = quick_notes(mine) if any(record.quick for record in main) else []  # said once, and where it is so
+        found += noted(tables, quick + data_notes(mine) + line_notes(main))
     return found
 
 

@@ -12,13 +12,13 @@ from rwf.report.records import Record
 def notes(records: Sequence[Record]) -> list[str]:
     """All notes of a case: of its runs, of the lines of its main tables, then of those of its grids."""
     shown, swept = ([record for record in records if record.in_tables is main] for main in (True, False))
-    return run_notes(records) + line_notes(shown) + line_notes(swept)
+    return quick_notes(records) + data_notes(records) + line_notes(shown) + line_notes(swept)
 
 
-def run_notes(records: Sequence[Record]) -> list[str]:
-    """Which runs of a case are quick, and which were trained on other data than it seems."""
+def quick_notes(records: Sequence[Record]) -> list[str]:
+    """That some runs are quick, and in what."""
     quick = "QUICK: not the full recipe. Good for a look, not for a claim. "
-    return [quick + _altered(records)] * any(record.quick for record in records) + data_notes(records)
+    return [(quick + _altered(records)).strip()] * any(record.quick for record in records)
 
 
 def line_notes(records: Sequence[Record]) -> list[str]:

@@ -69,9 +69,9 @@ class Record:
     time: float = 0.0
 
     @property
-    def line(self) -> tuple[str, str, str, bool]:
-        """What only one record may stand for in a table."""
-        return self.case, self.variant, self.parametrization, self.tuned
+    def line(self) -> tuple[str, str, str, bool, bool]:
+        """What only one record may stand for in a table; a changed setting and a grid's value stand in two tables."""
+        return self.case, self.variant, self.parametrization, self.tuned, self.in_tables
 
     @property
     def stand_in(self) -> bool:

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 def ablation(records: Sequence[Record], name: str = "rel_l2") -> Drawing | None:
     """The final metric of a grid of `rwf.mean` and `rwf.stddev`, with Plain as a dashed line."""
     swept = [r for r in records if set(r.setting) == {"rwf.mean", "rwf.stddev"} and r.finals(name)]
-    grid = [r for r in swept if r.parametrization == "rwf" and r.swept == swept[0].swept]
-    if not grid:
+    swept = [r for r in swept if r.parametrization == "rwf" and not r.tuned]
+    if not swept:
         return None
+    shown = min(("+" in r.swept, r.quick, r.swept) for r in swept)[-1]  # the recipe's own first
+    grid = [r for r in swept if r.swept == shown]
     figure = blank(4.4, width=8.0)
     axes = figure.add_subplot()
     same = [r for r in records if r.variant == grid[0].swept and not r.tuned and r.finals(name)]
@@ -45,7 +47,7 @@ def ablation(records: Sequence[Record], name: str = "rel_l2") -> Drawing | None:
         f"RWF with log s drawn from N(μ, σ): mean of the final values of {seeds} seeds, with one standard "
         "deviation of their logarithms. A member that diverged counts at its last good state."
     )
-    return Drawing("Ablation of μ and σ", caption, figure)
+    return Drawing("Ablation of μ and σ", caption, figure, [*grid, *plain[:1]])
 
 
 def _number(records: Sequence[Record], name: str) -> str:

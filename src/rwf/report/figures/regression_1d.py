@@ -54,7 +54,7 @@ def comparison(records: Sequence[Record]) -> Drawing | None:
     )
     if any(trained.y is None for trained in shown):
         caption += " The target is not drawn where this machine makes other data than the run was trained on."
-    return Drawing("Plain, AA, WN and RWF", caption, figure)
+    return Drawing("Plain, AA, WN and RWF", caption, figure, [trained.record for trained in shown])
 
 
 def _read(record: Record) -> _Trained | None:

@@ -40,7 +40,8 @@ def sweep(records: Sequence[Record], name: str = "psnr") -> Drawing | None:
     )
     if any(record.diverged for record in grid):
         caption += " Crosses: a member diverged, and counts at its last good state."
-    return Drawing("SIREN", caption, figure)
+    beside = [record for record in records if record.case in cases and _is_baseline(record)]
+    return Drawing("SIREN", caption, figure, [*grid, *beside])
 
 
 def _draw_case(axes: "matplotlib.axes.Axes", grid: Sequence[Record], records: Sequence[Record], name: str) -> None:
@@ -67,9 +68,12 @@ def _draw_case(axes: "matplotlib.axes.Axes", grid: Sequence[Record], records: Se
 
 def _baseline(records: Sequence[Record], variant: str, name: str, pairs: set[tuple[int, int]]) -> float | None:
     """The mean of Plain over the pictures that SIREN was run on, where it was; otherwise over all of its own."""
-    found = [
-        r for r in records if (r.parametrization, r.variant, r.tuned) == ("plain", variant, False) and not r.setting
-    ]
+    found = [record for record in records if record.variant == variant and _is_baseline(record)]
     values = found[0].finals(name) if found else {}
     same = [value for pair, value in values.items() if pair in pairs]
     return float(np.mean(same or list(values.values()))) if values else None
+
+
+def _is_baseline(record: Record) -> bool:
+    """Whether this is one of what SIREN is compared with."""
+    return record.parametrization == "plain" and record.variant in _BASELINES and not record.tuned and not record.setting
