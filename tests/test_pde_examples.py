@@ -59,6 +59,7 @@ def test_a_later_report_asks_for_the_file_of_a_problem_and_draws_with_it(tmp_pat
 
     added = f"Add it: rwf report {runs} FILE.py --out "  # files first: behind an option they are not read
     assert f"wave is a task of your own: its pictures need its file. {added}" in report()
+    assert f"Add it: rwf report {runs} FILE.py --figures {runs} " in report("--figures", str(runs))  # named twice
     report(f"{own}:wave", "--figures", str(tmp_path / "figures"))
     assert list((tmp_path / "figures").glob("wave-solutions*.png"))
     own.write_text(own.read_text().replace("def exact", "def exactly"))
@@ -314,7 +315,8 @@ def test_recipes_and_quick_of_a_wrong_shape_are_told_with_the_file_and_what_to_w
 _LEFT = {
     "Pair(wieghts=3)": "Pair.__init__() got an unexpected keyword argument 'wieghts'. Did you mean 'weights'? There",
     "recipe(Pair(), stesp=3)": "Recipe.__init__() got an unexpected keyword argument 'stesp'. Did you mean 'steps'?",
-    "raise SystemExit": "the file leaves Python here",
+    "raise SystemExit": "the file leaves Python here, and is read for its recipes",
+    "raise SystemExit(3)": "the file leaves Python here (3), and is read for its recipes",
     "__import__('argparse').ArgumentParser().parse_args(['run'])": 'stands below: if __name__ == "__main__":',
 }
 

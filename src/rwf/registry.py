@@ -213,7 +213,8 @@ def _placed(error: Exception | SystemExit, path: Path) -> Exception:
     if isinstance(error, SyntaxError):
         place, said = f"{error.filename or path}, line {error.lineno}", f"{error.msg}: {(error.text or '').strip()}"
     elif isinstance(error, SystemExit):
-        said = f"the file leaves Python here ({error}), and is read for its recipes. What it does as a script stands "
+        code = f" ({error})" if error.code is not None else ""
+        said = f"the file leaves Python here{code}, and is read for its recipes. What it does as a script stands "
         said += 'below: if __name__ == "__main__":'
     elif not isinstance(error, (ValueError, TypeError, ImportError)):
         said = f"{type(error).__name__}: {error}"

@@ -135,7 +135,7 @@ def report(words: list[str]) -> int:
         print(reports.rows_json(records))
         return 0
     print_tables(records)
-    behind = 1 + max((i for i, word in enumerate(words) if Path(word) in options.runs), default=-1)  # before options
+    behind = _behind_runs(words, options.runs)
     again = f"{shlex.join(['rwf', 'report', *words[:behind]])} FILE.py {shlex.join(words[behind:])}".strip()
     for case in reports.strangers(records):
         print(f"{case} is a task of your own: its pictures need its file. Add it: {again}")
@@ -150,6 +150,12 @@ def report(words: list[str]) -> int:
         print(f"figures: {options.figures}")
     print(f"report: {path}")
     return 0
+
+
+def _behind_runs(words: list[str], runs: tuple[Path, ...]) -> int:
+    """Where among the words of a report a file is read: behind the run folders, and before the options after them."""
+    first = next((i for i, word in enumerate(words) if Path(word) in runs), 0)
+    return next((i for i in range(first, len(words)) if words[i].startswith("--")), len(words))
 
 
 def save(words: list[str]) -> int:
