@@ -107,6 +107,9 @@ def test_final_values_show_the_faster_control_at_its_rate(tmp_path):
     labels = [tick.get_text() for tick in drawing.figure.axes[0].get_xticklabels()]
     assert labels == ["Plain\n0.001", "Plain\n0.00272"]
     assert "Faster" in drawing.caption
+    run_folder(tmp_path, job("plain", changes={"net.width": 64}, grid={"optim.lr": (0.00272,)}), [0.1, 0.11, 0.12])
+    labels = [tick.get_text() for tick in drawn(tmp_path, "Final values").figure.axes[0].get_xticklabels()]
+    assert labels == ["Plain\n0.001", "Plain\n0.00272", "Plain\nnet.width=\n64\n0.00272"]
 
 
 def test_ablations_of_several_parametrizations_are_told_apart(tmp_path):

@@ -15,7 +15,7 @@ from rwf.spec import digest
 
 FORMAT = "rwf-results-1"
 LIMIT = 400_000  # bytes of a file: a repository keeps one a case, and all that it ever was
-_LOOKS = (100, 70, 50, 35, 30, 25, 21, 17, 12)  # at the curves of a record: the most that the limit allows, or the fewest
+_LOOKS = (100, 70, 50, 35, 30, 25, 21, 17, 12)  # at curves of a record: the most that the limit allows, or the fewest
 _GRID_LOOKS = _LOOKS[-1]  # a grid is read at its end; its curves are evidence that it was run
 _SIGNIFICANT = 6
 

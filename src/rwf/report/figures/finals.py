@@ -98,11 +98,12 @@ def draw_final(axes: "matplotlib.axes.Axes", record: Record, name: str, place: f
 
 
 def _tick(record: Record, variant: str) -> str:
-    """What is below a column: the parametrization, and the settings that were changed, or else the rate."""
-    changed = [] if record.setting else variant.split("+")[1:]
+    """What is below a column: the parametrization, the settings that were changed, and a rate that tells more."""
+    changed = [setting for setting in variant.split("+")[1:] if setting.partition("=")[0] not in record.setting]
     changed += ["tuned"] if changed and record.tuned else []
     rate = record.setting.get("optim.lr") or record.parts[0].info.get("recipe", {}).get("optim", {}).get("lr")
-    below = _lines(changed) or [f"{rate:g}" if isinstance(rate, float) else ""]
+    told = isinstance(rate, float) and (record.setting or not changed)
+    below = [*_lines(changed), *([f"{rate:g}"] if told else [])]
     return "\n".join([PARAMETRIZATIONS.get(record.parametrization, record.parametrization), *below])
 
 

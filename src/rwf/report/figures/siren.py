@@ -76,4 +76,5 @@ def _baseline(records: Sequence[Record], variant: str, name: str, pairs: set[tup
 
 def _is_baseline(record: Record) -> bool:
     """Whether this is one of what SIREN is compared with."""
-    return record.parametrization == "plain" and record.variant in _BASELINES and not record.tuned and not record.setting
+    as_it_is = not record.tuned and not record.setting
+    return as_it_is and record.parametrization == "plain" and record.variant in _BASELINES
