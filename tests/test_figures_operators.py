@@ -43,6 +43,13 @@ def test_points_that_are_no_grid_have_no_pictures_but_a_spread(monkeypatch):
     assert labels[1] == f"RWF: {100 * made.errors['rwf'].mean():.2f} ± {100 * made.errors['rwf'].std():.2f} %"
 
 
+def test_a_single_test_function_has_no_spread(monkeypatch):
+    made = make((7,))
+    one = made._replace(truth=made.truth[:1], errors={name: errors[:1] for name, errors in made.errors.items()})
+    monkeypatch.setattr(operators, "_read", lambda records: one)
+    assert operators.spread([]) is None
+
+
 def test_without_weights_there_is_no_figure():
     assert operators.predictions([]) is None
     assert operators.spread([]) is None

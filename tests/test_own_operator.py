@@ -115,6 +115,29 @@ def test_an_operator_of_jax_arrays_can_be_differentiated():
     assert np.abs(slope).max() > 0
 
 
+def test_an_operator_is_compiled_as_the_function_that_it_is():
+    operator, a, y = random_operator(Scaling.none(1)), jnp.asarray(own()["a"]), jnp.asarray(own()["y"])
+    np.testing.assert_allclose(jax.jit(operator)(a, y), operator(a, y), rtol=1e-5, atol=1e-6)
+    at_point = jax.vmap(jax.grad(lambda point: operator(a[:1], point[None])[0, 0]))(y)
+    np.testing.assert_allclose(at_point, jax.jvp(lambda y: operator(a[:1], y), (y,), (y * 0 + 1,))[1].T, rtol=1e-4)
+
+
+@pytest.mark.parametrize("arrays", [np, jnp])
+def test_functions_and_points_of_no_real_numbers_are_refused(arrays):
+    a, y = arrays.asarray(own()["a"]), arrays.asarray(own()["y"])
+    with pytest.raises(ValueError, match=r"The functions hold complex64 of shape \(20, 3\); expected real numbers"):
+        random_operator(Scaling.none(1))(a.astype(np.complex64), y)
+    with pytest.raises(ValueError, match=r"The points hold complex64 of shape \(6, 1\); expected real numbers"):
+        random_operator(Scaling.none(1))(a, y.astype(np.complex64))
+
+
+def test_jax_numbers_of_every_width_are_read():
+    a, y = jnp.round(jnp.asarray(own()["a"])), jnp.asarray(own()["y"])
+    value = random_operator(Scaling.none(1))(a, y)
+    for kind in (jnp.bfloat16, jnp.float16, jnp.int8):
+        np.testing.assert_array_equal(random_operator(Scaling.none(1))(a.astype(kind), y), value)
+
+
 def random_operator(scaling):
     spec, key = DeepONet(depth=1, width=8, activation="tanh", sensors=(3,)), jax.random.key(0)
     return Operator(spec.build(Identity().build(1, key=key), 1, key=key), Identity(), spec, 1, scaling)
@@ -151,9 +174,21 @@ def test_an_operator_that_was_saved_with_arrays_of_scales_is_read(tmp_path):
     assert Operator.load(path).scaling == scaling
 
 
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        random_operator(Scaling.none(1)).save(tmp_path / "folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
 def test_one_function_without_its_axis_is_refused():
     with pytest.raises(ValueError, match=r"functions have shape \(3,\); expected \(functions, 3\). One function is a"):
         random_operator(Scaling.none(1))(own()["a"][0], own()["y"])
+
+
+def test_points_without_the_axis_of_their_coordinate_are_refused():
+    with pytest.raises(ValueError, match=r"points have shape \(6,\); .* One coordinate is y\[:, None\]"):
+        random_operator(Scaling.none(1))(own()["a"], own()["y"][:, 0])
 
 
 def test_an_operator_of_no_functions_gives_none():

@@ -1,7 +1,9 @@
 """A person's own operator data: what a file must hold, what is remarked, and every bad file that must be refused."""
 
 import io
+import re
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +21,10 @@ def test_a_recipe_is_made_for_the_sensors_of_a_file(tmp_path):
     grid = own(a=np.random.default_rng(0).normal(size=(20, 16, 16)))
     recipe = find_recipe(str(write(tmp_path / "grid.npz", grid))).recipe
     assert (recipe.net.sensors, recipe.net.branch) == ((16, 16), "cnn")
+
+
+def for_test(functions=2):
+    return {"a_test": np.ones((functions, 3)), "u_test": np.ones((functions, 6))}
 
 
 def nan(array, *index):
@@ -46,6 +52,11 @@ def nan(array, *index):
         ({"y_test": np.ones((6, 1))}, "y_test without a_test and u_test"),
         ({"u": None, "solution": own()["u"]}, "no array 'u'; the arrays of the file are: a, solution, y"),
         ({"a_test": np.ones((2, 3)), "u_test": np.ones((2, 9))}, "add y_test"),
+        ({"a_test": np.ones((2, 3)), "u_test": np.float64(1)}, r"a_test and u_test have shapes \(2, 3\) and \(\)"),
+        ({"a_test": np.ones((2, 3)), "u_test": np.ones((2, 0))}, r"have shapes \(2, 3\) and \(2, 0\)"),
+        ({**for_test(), "y_test": np.ones((1, 2, 6, 1))}, r"the points of the test \(1, 2, 6, 1\)"),
+        ({**for_test(), "y_test": np.ones((1, 1, 6, 1))}, r"the points of the test \(1, 1, 6, 1\)"),
+        ({**for_test(20), "y": np.ones((20, 6, 1))}, "those of the test have none: add y_test"),
         ({"A_test": np.ones((2, 3)), "u_tst": np.ones((2, 6))}, "nothing reads its 'A_test'. Did you mean 'a_test'"),
         ({"u_tst": np.ones((2, 6))}, "nothing reads its 'u_tst'. Did you mean 'u_test'. Rename it, or leave it out"),
         ({"a": nan(own()["a"], 7, 1)}, r"'a' holds values that are not finite, the first at \(7, 1\)"),
@@ -160,12 +171,18 @@ def test_sensors_that_read_alike_at_two_places_are_two_sensors(tmp_path):
 
 
 def test_sensors_on_walls_that_are_held_are_no_twins(tmp_path):
-    a = np.random.default_rng(0).normal(size=(300, 6, 6))  # more functions than are looked at together
-    a[:, [0, -1]] = a[:, :, [0, -1]] = 0
+    a = np.random.default_rng(0).normal(size=(300, 36))  # more functions than are looked at together
+    a[:, [0, 1, 34, 35]] = 0
     assert operator_data.check(write(tmp_path / "walls.npz", own(a=a, u=np.ones((300, 6)))))
-    a[:, 2, 3] = a[:, 3, 2]
+    a[:, 20] = a[:, 15]
     with pytest.raises(ValueError, match="sensors 15 and 20 read the same value in every function"):
         operator_data.check(write(tmp_path / "twins.npz", own(a=a, u=np.ones((300, 6)))))
+
+
+def test_neighbours_on_a_grid_may_read_the_same(tmp_path):
+    coarse = np.where(np.random.default_rng(0).normal(size=(20, 4, 4)) > 0, 12.0, 3.0)
+    a = coarse.repeat(4, axis=1).repeat(4, axis=2)  # a material of two kinds
+    assert find_recipe(str(write(tmp_path / "materials.npz", own(a=a)))).recipe.net.sensors == (16, 16)
 
 
 def test_outputs_that_are_nearly_one_number_are_remarked(tmp_path):
@@ -233,9 +250,34 @@ def test_a_name_in_hdf5_that_is_no_array_is_said_to_be_none(tmp_path):
 
 
 def test_python_objects_in_a_file_are_never_unpickled(tmp_path):
-    np.savez(tmp_path / "bad.npz", **own(a=np.array([{}] * 20, dtype=object)))
-    with pytest.raises(ValueError, match="could run code"):
-        operator_data.check(tmp_path / "bad.npz")
+    for compressed in (False, True):
+        objects = np.array([Told(tmp_path / "ran")] * 60, dtype=object).reshape(20, 3)
+        write(tmp_path / "bad.npz", own(a=objects), compressed=compressed)
+        with pytest.raises(ValueError, match="'a' holds object, no real numbers"):
+            operator_data.check(tmp_path / "bad.npz")
+        assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(("at", "value", "reason"), [(8, 99, "compression method"), (6, 1, "encrypted")])
+def test_an_archive_that_cannot_be_unpacked_is_refused(tmp_path, at, value, reason):
+    path = write(tmp_path / "mine.npz", own())
+    content = bytearray(path.read_bytes())
+    for mark, further in ((b"PK\x03\x04", 0), (b"PK\x01\x02", 2)):  # in each entry, and in the list at the end
+        for found in re.finditer(mark, bytes(content)):
+            content[found.start() + at + further] = value
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"mine\.npz is damaged, or no NPZ file \(.*{reason}"):
+        operator_data.check(path)
+
+
+class Told:
+    """Writes a file where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
 
 
 def test_a_file_that_was_changed_is_not_taken_for_the_old_one(tmp_path):
@@ -256,3 +298,7 @@ def test_a_test_function_that_is_zero_is_refused(tmp_path, suffix):
     last = write(tmp_path / f"last{suffix}", own(u=u))
     with pytest.raises(ValueError, match=r"row 19 of 'u', .* zero everywhere"):
         find_recipe(str(last)).recipe.task.build(0)
+    u[19] = 1e-20
+    small = write(tmp_path / f"small{suffix}", own(u=u))  # whose squares are no numbers of float32
+    with pytest.raises(ValueError, match=r"row 19 of 'u', .* as good as zero beside the others"):
+        find_recipe(str(small)).recipe.task.build(0)

@@ -157,3 +157,47 @@ def test_a_memory_that_is_no_number_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"--task\.memory is nan; expected 0 or more"):
         OwnOperator(str(tmp_path / "mine.npz"), memory=float("nan"))
     assert OwnOperator(str(tmp_path / "mine.npz"), memory=float("inf")).memory > 1e9  # all of it
+
+
+def test_a_file_that_was_written_over_is_streamed_as_it_is_now(tmp_path):
+    for kind in (np.float32, np.float64):  # the same shapes, elsewhere in the file
+        path = write(tmp_path / "mine.npz", {name: array.astype(kind) for name, array in own().items()})
+        recipe = with_values(find_recipe(str(path)).recipe, {"task.functions": 4})
+        tasks = [with_values(recipe, {"task.memory": gb}).task.build(0) for gb in (4.0, 0.0)]
+        batches = [_batch(task, jax.random.key(0)) for task in tasks]
+        for one, other in zip(*batches, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("offset", [0.0, -3.0, 1.7e9])
+def test_places_are_told_apart_by_their_order_and_not_by_rounding(offset):
+    x = np.random.default_rng(0).uniform(size=(40, 2)) * [1, 3600] + offset
+    there = operator_data.places({"x": x})
+    exchanged = x[[*range(7), 8, 7, *range(9, 40)]]
+    for other in (x[::-1], exchanged, x[:-1], x[:, :1], x + np.array([0, 1]), 2 * x - x.min(axis=0)):
+        assert not operator_data.same_places(there, operator_data.places({"x": other}))
+    alike = [x, x.reshape(5, 8, 2), np.asfortranarray(x), np.nextafter(x, np.inf)]
+    for other in [*alike, *([] if offset > 0 else [x.astype(np.float32)])]:
+        assert operator_data.same_places(there, operator_data.places({"x": other}))
+    assert operator_data.same_places(there, operator_data.places({}))
+
+
+def test_a_regular_grid_is_the_same_whoever_computed_it():
+    for points in (50, 101):
+        one, other = np.linspace(0, 1, points)[:, None], jnp.linspace(0, 1, points)[:, None]
+        assert (one.astype(np.float32) != other).any()
+        assert operator_data.same_places(operator_data.places({"x": one}), operator_data.places({"x": other}))
+
+
+def test_an_exchange_of_neighbours_on_a_fine_grid_is_seen():
+    x = np.stack(np.meshgrid(*[np.linspace(0, 1, 64)] * 2, indexing="ij"), -1)
+    exchanged = x.reshape(-1, 2).copy()
+    exchanged[[100, 101]] = exchanged[[101, 100]]
+    there = operator_data.places({"x": x})
+    for other in (exchanged, x.transpose(1, 0, 2), x[::-1]):
+        assert not operator_data.same_places(there, operator_data.places({"x": other}))
+
+
+def test_sensors_that_share_a_coordinate_are_the_same_as_float32():
+    x = np.stack([np.linspace(0, 1, 9), np.full(9, 0.1)], -1)
+    assert operator_data.same_places(operator_data.places({"x": x}), operator_data.places({"x": x.astype(np.float32)}))

@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,6 +63,17 @@ def test_sensors_in_another_order_are_refused(tmp_path, saved):
         predict(operator, write(tmp_path / "new.npz", own(x=x[::-1], a=own()["a"][:, ::-1])))
 
 
+def test_an_operator_that_was_saved_with_a_hash_of_places_predicts_still(trained, tmp_path):
+    operator = replace(Operator.from_run(trained), places="0123456789abcdef")
+    assert predict(operator, write(tmp_path / "new.npz", own(x=np.arange(3.0)[:, None]))).u.shape == (20, 6)
+
+
+def test_what_is_not_finite_is_refused(trained, tmp_path):
+    new = own(u=None, a=own()["a"].astype(np.float64) * [[1e300]] ** (np.arange(20)[:, None] == 7))
+    with pytest.raises(ValueError, match=r"new\.npz: what the operator makes of function 7 is not finite"):
+        predict(Operator.from_run(trained), write(tmp_path / "new.npz", new))
+
+
 @pytest.mark.parametrize(("scale", "told"), [(1.0, False), (3.0, True)])
 def test_points_beyond_those_of_the_training_are_told(trained, tmp_path, capsys, scale, told):
     new = own(u=None, y=scale * own()["y"])
@@ -83,7 +95,10 @@ def test_errors_are_measured_of_numbers_whose_squares_overflow(trained, tmp_path
     ("changes", "reason"),
     [
         ({"a": None}, "there is no array 'a'; the arrays of the file are: u, y"),
+        ({"a": np.ones((0, 3))}, "'a' has shape (0, 3): there is nothing in it"),
+        ({"a": np.array([[1, 2], [3]], object)}, "'a' holds object of shape (2,), no real numbers"),
         ({"a": np.ones((4, 5))}, "The functions have shape (4, 5); expected (functions, 3)"),
+        ({"y": np.ones(4)}, "of the 20 functions. One coordinate is y[:, None]"),
         ({"y": np.ones((4, 2))}, "The points have shape (4, 2); expected (points, 1)"),
         ({"a": np.full((20, 3), np.nan)}, "'a' holds values that are not finite, the first at (0, 0)"),
         ({"a": np.full((20, 3), "x")}, "'a' holds <U1"),

@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Num
 
 from rwf.build import member_arrays, member_net
 from rwf.nets.blocks import fitting, in_blocks
@@ -31,7 +31,7 @@ from rwf.tree import fold, materialize, reparametrize
 FORMAT = "rwf-operator-1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # equal to itself alone: jax.jit needs a hash, which arrays do not have
 class Operator:
     """A net with what is needed to build it again: the specs of its encoding and net, and its parametrization."""
 
@@ -43,7 +43,7 @@ class Operator:
     parametrization: str = "plain"
     rwf: Factorization = field(default_factory=Factorization)
     precision: str = "float32"  # of its matrix products: that of its training, so that it gives what was measured
-    places: str = ""  # a hash of where the sensors were, of a person's own data that said so
+    places: str = ""  # where the sensors were, of a person's own data that said so (`operator_data.places`)
 
     @classmethod
     def from_run(cls, folder: str | Path, member: int = 0) -> "Operator":
@@ -62,7 +62,7 @@ class Operator:
         return cls(net, recipe.encoding, recipe.net, inputs, scaling, *settings)
 
     def __call__(
-        self, a: Float[Array | np.ndarray, "functions ..."], y: Float[Array | np.ndarray, "... coordinates"]
+        self, a: Num[Array | np.ndarray, "functions ..."], y: Num[Array | np.ndarray, "... coordinates"]
     ) -> Float[Array | np.ndarray, "functions points"]:
         """The output functions for some input functions, some functions at a time: that bounds the memory.
 
@@ -71,6 +71,9 @@ class Operator:
         and give one of NumPy; where one is JAX's, and may be traced, so is what comes back.
         """
         a, y = (x if isinstance(x, jax.Array) else np.asarray(x) for x in (a, y))
+        for name, x in (("functions", a), ("points", y)):
+            if not any(jnp.issubdtype(x.dtype, kind) for kind in (np.floating, np.integer, np.bool_)):
+                raise ValueError(f"The {name} hold {x.dtype} of shape {x.shape}; expected real numbers.")
         sensors = tuple(self.net.sensors)
         if a.shape[1:] != sensors:
             one = " One function is a[None]." if a.shape == sensors else ""
@@ -78,9 +81,10 @@ class Operator:
                 f"The functions have shape {a.shape}; expected (functions, {', '.join(map(str, sensors))}).{one}"
             )
         if y.ndim not in (2, 3) or y.shape[-1] != self.inputs or (y.ndim == 3 and len(y) != len(a)):
+            one = " One coordinate is y[:, None]." if y.ndim == self.inputs == 1 else ""
             raise ValueError(
                 f"The points have shape {y.shape}; expected (points, {self.inputs}), or one such set for each of "
-                f"the {len(a)} functions."
+                f"the {len(a)} functions.{one}"
             )
         with computing(self.precision):
             found = _apply(self.net, self.scaling.functions(a), self.scaling.points(y))

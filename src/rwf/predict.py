@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from rwf.operators import Operator
 from rwf.record import only_run
-from rwf.signals.operator_data import places, read_inputs
+from rwf.signals.operator_data import places, read_inputs, same_places
 from rwf.signals.scaling import Scaling
 from rwf.signals.tables import write_columns
 
@@ -36,7 +36,7 @@ def predict(operator: Operator, data: Path) -> Predicted:
     """What an operator makes of the functions `a` of a file at its points `y`; NPZ or HDF5, as it was trained on."""
     arrays = read_inputs(data)
     a, y, truth = arrays["a"], arrays["y"], arrays.get("u")
-    if operator.places and places(arrays) not in ("", operator.places):
+    if not same_places(operator.places, places(arrays)):
         raise ValueError(
             f"{data}: the sensors x are not those of the training, or stand in another order. The operator reads "
             "functions at its own sensors, in their order: interpolate or sort a, and leave x out or save theirs."
@@ -45,6 +45,11 @@ def predict(operator: Operator, data: Path) -> Predicted:
         u = np.asarray(operator(a, y))
     except ValueError as error:
         raise ValueError(f"{data}: {error}") from None
+    if not np.isfinite(u).all():
+        raise ValueError(
+            f"{data}: what the operator makes of function {np.isfinite(u).all(axis=1).argmin()} is not finite. Are a "
+            "and y in the units of the training?"
+        )
     if truth is None:
         return Predicted(y, u, None)
     if truth.shape != u.shape:

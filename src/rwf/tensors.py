@@ -84,4 +84,8 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         file.write(content.encode() if isinstance(content, str) else content)
         file.flush()
         os.fsync(file.fileno())
-    beside.replace(path)
+    try:
+        beside.replace(path)
+    except OSError:  # a folder stands there
+        beside.unlink()
+        raise

@@ -9,6 +9,7 @@ a_test, u_test, y_test                 optional: functions for the test; otherwi
 
 import difflib
 import hashlib
+import json
 import math
 import re
 import zipfile
@@ -31,6 +32,10 @@ LAYOUT = (
 NAMES = ("a", "y", "u", "x", "a_test", "y_test", "u_test")
 SUFFIXES = (".npz", ".h5", ".hdf5")
 _ROWS = 256  # functions whose shape goes into the hash of a file at a time
+_WEIGHTS = np.sqrt([2, 3])  # whose multiples, less their whole part, never come again
+_NEAR = (
+    1e-5  # of a coordinate's range: more than float32 rounds, less than two of some hundred sensors in the other order
+)
 _PART = 2**25  # bytes that are looked at at a time, as float64; one function at least
 
 
@@ -96,7 +101,9 @@ def check(path: str | Path) -> Checked:
     content, spans = hashlib.sha256(), {}
     with opened(path) as arrays:
         found = _shapes(path, arrays)
-        groups, varies = np.zeros(int(np.prod(found.sensors)), np.int64), np.zeros(int(np.prod(found.sensors)), bool)
+        sensors = math.prod(found.sensors)
+        groups, varies = np.zeros(sensors, np.int64), np.zeros(sensors, bool)
+        told = "x" in arrays or len(found.sensors) > 1  # where they are: a grid says it, and may hold steps or masks
         for name, array in ((name, arrays[name]) for name in NAMES if name in arrays):
             for first in range(0, array.shape[0], _ROWS):
                 count = min(_ROWS, array.shape[0] - first)
@@ -106,17 +113,40 @@ def check(path: str | Path) -> Checked:
                     _refuse_not_finite(path, name, first + start, rows)
                     if name != "x" and rows.size:
                         spans[name] = _widened(spans.get(name), _span(name, rows))
-                    if name == "a":
+                    if name == "a" and not told:
                         groups = _groups(groups, rows.reshape(len(rows), -1))
                         varies |= (rows != arrays["a"][:1]).any(axis=0).reshape(-1)
-        # Walls that are held read the same, and tell nothing of which sensor is which.
-        _refuse_twins(path, arrays, np.where(varies, groups, len(groups) + np.arange(len(groups))))
+        # Ends that are held read the same, and tell nothing of which sensor is which.
+        _refuse_twins(path, arrays, np.where(varies, groups, sensors + np.arange(sensors)))
     return Checked(content.hexdigest()[:16], spans)
 
 
 def places(arrays: Mapping[str, Any]) -> str:
-    """A hash of where the sensors of a file are, in their order and as float32; empty where it does not say."""
-    return hashlib.sha256(np.asarray(arrays["x"], "<f4").tobytes()).hexdigest()[:16] if "x" in arrays else ""
+    """Where the sensors of a file are, and in which order, in a few numbers of JSON; empty where it does not say.
+
+    That is how many there are, where each coordinate begins, how far it goes, and sums of where they are on that way,
+    with weights that no two of them share. A hash would differ where somebody else's rounding does.
+    """
+    if "x" not in arrays:
+        return ""
+    x = np.asarray(arrays["x"], np.float64)
+    x = x.reshape(-1, x.shape[-1] if x.ndim > 1 else 1)
+    low, size = x.min(axis=0), np.ptp(x, axis=0)
+    weights = np.outer(_WEIGHTS, np.arange(1, len(x) + 1)) % 1 - 0.5
+    sums = weights @ ((x - low) / np.where(size > 0, size, 1)) / np.sqrt(len(x))
+    return json.dumps([len(x), low.tolist(), size.tolist(), *sums.tolist()])
+
+
+def same_places(one: str, other: str) -> bool:
+    """Whether two such places are the same, but for rounding to float32; or whether one of them is not known."""
+    if not (one.startswith("[") and other.startswith("[")):  # in operators of before it is a hash
+        return True
+    (count, low, size, *sums), (count_other, *numbers) = json.loads(one), json.loads(other)
+    if count != count_other or len(low) != len(numbers[0]):
+        return False
+    way = np.maximum(size, numbers[1])
+    near = np.abs(np.array([low, size]) - numbers[:2]) <= _NEAR * np.where(way > 0, way, np.abs(low))
+    return bool(near.all() and (np.abs(np.subtract(sums, numbers[2:])) <= _NEAR).all())
 
 
 def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
@@ -128,7 +158,9 @@ def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
                 raise ValueError(f"{path}: there is no array {name!r}; the arrays of the file are: {has}.")
         found = {name: np.asarray(arrays[name]) for name in ("a", "y", "u", "x") if name in arrays}
     for name, array in found.items():
-        if array.dtype.kind not in "fiu" or not array.size:
+        if not array.size:
+            raise ValueError(f"{path}: {name!r} has shape {array.shape}: there is nothing in it.")
+        if array.dtype.kind not in "fiu":
             raise ValueError(f"{path}: {name!r} holds {array.dtype} of shape {array.shape}, no real numbers.")
         _refuse_not_finite(path, name, 0, array)
     return found
@@ -190,7 +222,7 @@ def _groups(groups: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _refuse_twins(path: str | Path, arrays: Mapping[str, Any], groups: np.ndarray) -> None:
-    """Two sensors at one place, or, where no places are given, two that read the same in every function."""
+    """Two sensors at one place, or two of a row without places that read the same in every function."""
     if "x" in arrays:
         x = np.asarray(arrays["x"])
         groups = np.unique(x.reshape(-1, x.shape[-1]), axis=0, return_inverse=True)[1].reshape(-1)
@@ -267,10 +299,12 @@ def _test_shapes(refuse: Any, arrays: Mapping[str, Any], a: Any, y: Any, u: Any)
             raise refuse("there is y_test without a_test and u_test; add them, or leave it out.")
         return
     a_test, u_test = tuple(arrays["a_test"].shape), tuple(arrays["u_test"].shape)
-    y_test = tuple(arrays["y_test"].shape) if "y_test" in arrays else y
-    if a_test[1:] != a[1:] or a_test[0] != u_test[0] or a_test[0] == 0:
+    if a_test[1:] != a[1:] or a_test[:1] != u_test[:1] or 0 in a_test + u_test:
         raise refuse(f"a_test and u_test have shapes {a_test} and {u_test}, beside a of {a}.")
-    if len(u_test) != 2 or y_test[-2:] != (u_test[1], y[-1]) or (len(y_test) == 3 and y_test[0] != u_test[0]):
+    if "y_test" not in arrays and len(y) == 3:  # as many as there are, they are not those of other functions
+        raise refuse(f"each function has points of its own, y of {y}, and those of the test have none: add y_test.")
+    y_test = tuple(arrays["y_test"].shape) if "y_test" in arrays else y
+    if len(u_test) != 2 or y_test not in ((u_test[1], y[-1]), (*u_test, y[-1])):
         raise refuse(f"u_test has shape {u_test} and the points of the test {y_test}; add y_test, or make them fit.")
 
 
@@ -315,7 +349,7 @@ def _npz(path: Path) -> dict[str, Any]:
         with zipfile.ZipFile(path) as archive:
             entries = {e.filename.removesuffix(".npy"): e for e in archive.infolist() if e.filename.endswith(".npy")}
             return {name: _entry(path, archive, entries[name]) for name in NAMES if name in entries}
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError, OverflowError) as error:
         raise ValueError(
             f"{path} is damaged, or no NPZ file ({error}). Save it again with np.savez. {LAYOUT}"
         ) from None
@@ -327,8 +361,8 @@ def _entry(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.n
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(stream)
-        if dtype.hasobject:
-            raise ValueError(f"{entry.filename} holds Python objects, which could run code when read")
+        if dtype.hasobject:  # which could run code when read: its type is refused by those who read the array
+            return np.broadcast_to(np.empty((), dtype), shape)
         header = stream.tell()
     if entry.file_size - header < dtype.itemsize * math.prod(shape):  # a map would go on into the next array
         raise ValueError(f"{entry.filename} holds fewer numbers than its shape {shape}")

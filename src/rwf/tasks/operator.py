@@ -48,7 +48,7 @@ class OperatorRegression(Task):
 
     **Arguments:** `a`, `y` and `u` as in `Holdout`; `functions` and `points` in a batch, all where one is 0;
     `scaling` is what a person's own data was divided by, which predictions need (`rwf.operators`); `content` a hash of
-    the file that it is from, `places` one of where its sensors are.
+    the file that it is from, `places` where its sensors are (`operator_data.places`).
     """
 
     a: Float[Array, "functions ..."]

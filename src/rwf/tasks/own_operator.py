@@ -69,7 +69,11 @@ class StreamedRegression(Task):
             wanted["y"] = (len(i), len(j), self.shapes.coordinates)
         like = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in wanted.items()}
         read = jax.pure_callback(
-            functools.partial(_read, self.path, tuple(wanted), self.scaling), like, i, j, vmap_method="sequential"
+            functools.partial(_read, self.path, self.content, tuple(wanted), self.scaling),
+            like,
+            i,
+            j,
+            vmap_method="sequential",
         )
         return read["a"], self.y[j] if self.shapes.shared_points else read["y"], read["u"]
 
@@ -255,11 +259,11 @@ def _holdout(path: str, arrays: Any, rows: int, scaling: Scaling) -> Holdout:
     points = "y_test" if "y_test" in arrays else "y"
     a, u = load("a" + end, scaling.functions, first), load("u" + end, scaling.values, first)
     y = load(points, scaling.points, first if len(arrays[points].shape) == 3 else 0)
-    zero = np.flatnonzero(np.einsum("ij,ij->i", np.asarray(u), np.asarray(u)) == 0)
+    zero = np.flatnonzero(np.asarray(jnp.linalg.norm(u, axis=1)) == 0)  # by which its error would be divided
     if len(zero):
         raise ValueError(
-            f"{path}: row {first + zero[0]} of {'u' + end!r}, a function of the test, is zero everywhere: it has no "
-            "relative error. Leave it out of the test."
+            f"{path}: row {first + zero[0]} of {'u' + end!r}, a function of the test, is zero everywhere, or as good "
+            "as zero beside the others: it has no relative error. Leave it out of the test."
         )
     return Holdout(a, y, u, block=fitting(a.shape[1:], u.shape))
 
@@ -287,17 +291,17 @@ def _scales(scaling: Scaling) -> dict[str, Callable[[np.ndarray], Any]]:
 
 
 @functools.lru_cache
-def _handle(path: str) -> Any:
-    """The arrays of a file that stays open for as long as the process runs."""
+def _handle(path: str, content: str) -> Any:
+    """The arrays of a file that stays open for as long as the process runs; anew where it was written over."""
     context = operator_data.opened(path)
     arrays = context.__enter__()
     atexit.register(context.__exit__, None, None, None)
     return arrays
 
 
-def _read(path: str, names: tuple[str, ...], scaling: Scaling, i: Any, j: Any) -> dict[str, np.ndarray]:
+def _read(path: str, content: str, names: tuple[str, ...], scaling: Scaling, i: Any, j: Any) -> dict[str, np.ndarray]:
     """The rows `i` of a file, and of its points the columns `j`, as the net reads them."""
-    arrays, scales = _handle(path), _scales(scaling)
+    arrays, scales = _handle(path, content), _scales(scaling)
     rows, back = np.unique(np.asarray(i), return_inverse=True)  # HDF5 reads rows in order, each of them once
 
     def read(name: str) -> np.ndarray:
