@@ -217,11 +217,17 @@ class Bowl(Problem):
     def exact(self, x, y):
         return x**2 + y**2 - self.offset
 
+@dataclass(frozen=True)
+class Calm(Bowl):
+    def exact(self, x, y):
+        return 3 + 1e-9 * x
+
 SHORT = dict(steps=2, log_every=2, seeds=1)
 RECIPES = {
     "swing": recipe(Swing(points=8, condition_points=4, grid=(7,)), **SHORT),
     "bowl": recipe(Bowl(points=8, grid=(5, 4)), **SHORT),
     "shifted": recipe(Bowl(points=8, grid=(5, 4), offset=2.0), case="shifted", **SHORT),
+    "calm": recipe(Calm(points=8, grid=(5, 4)), **SHORT),
 }
 """
 
@@ -245,6 +251,20 @@ def test_solutions_of_an_ode_are_lines_and_maps_without_time_are_to_scale(tmp_pa
         np.testing.assert_allclose(image.get_array(), x**2 + y**2 - offset, atol=1e-6)
         assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_aspect()) == ("x", "y", 1.0)
         assert (image.get_cmap().name, *image.get_clim()) == (colours, *limits)
+
+
+def test_maps_of_an_exact_solution_that_is_one_number_share_a_scale_of_colours(tmp_path):
+    """Of a range without width each map would make a scale of its own."""
+    from rwf.report.figures.solutions import solutions
+    from rwf.report.figures.style import style
+
+    with style():
+        (drawing,) = solutions(records_of(tmp_path / "drawn.py", _DRAWN, tmp_path, ["calm"]))
+    exact, found = (axes.get_images()[0] for axes in drawing.figure.axes[:2])
+    low, high = exact.get_clim()
+    assert (low, high) == found.get_clim()
+    assert low <= found.get_array().min() < 2.9
+    assert high == pytest.approx(3)
 
 
 def test_each_recipe_of_a_problem_is_drawn_and_no_run_of_a_grid_for_it(tmp_path):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import keyword
+import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -40,6 +41,8 @@ def _cure(value: Any) -> str:
         return "Write a tuple, (1, 2), for a list."
     if getattr(value, "shape", None) == ():
         return "Write float(...) around it."
+    if isinstance(value, Box):
+        return "A domain is no field: write it without a type, domain = Box(...)."
     return (
         "Write numbers as fields, and compute what is made of them in a method; arrays, tables and functions stand "
         "above the class, and are no fields."
@@ -69,6 +72,8 @@ def _check_unknowns(owner: str, unknowns: Any, domain: Box) -> None:
         why = ""
         if not unknown.isidentifier() or keyword.iskeyword(unknown) or unknown == "self":
             why = "is no name that an argument can have"
+        elif unknown != (as_read := unicodedata.normalize("NFKC", unknown)):
+            why = f"is {as_read!r} where Python reads it as an argument"
         elif unknown in domain.names:
             why = "is a coordinate too"
         elif unknown in unknowns[:i]:

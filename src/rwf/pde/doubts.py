@@ -128,7 +128,7 @@ def _no_solution(problem: Problem, parts: list[Part]) -> list[str]:
     owner, methods = type(problem).__name__, {term: part.name for part in parts for term in part.terms}
     return [
         f"{_named(problem, methods[term], term)} and {owner}.exact do not fit: with the exact solution put in, "
-        f"{100 * share:.0f} % of its largest term is left. Look for a sign or a factor in "
+        f"{100 * share:.0f} % of its largest term is left. Look for a sign, a factor or exchanged coordinates in "
         "one of the two"
         for term, share in shares.items()
     ]

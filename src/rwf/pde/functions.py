@@ -18,6 +18,8 @@ from rwf.pde.problem import Problem
 from rwf.pde.unknown import Read, Reader, Recorder, Unknown
 
 _PROBES = 7  # points that a function is tried with: a number that no other size is likely to be
+_LOGGED = ("step", "seconds", "alive", "loss", "weight_change", "rel_l2", "rms_residual", "rms_conditions")
+_DIFFERENCE = "Write left side minus right side, and not whether they are equal."
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,15 @@ def parts_of(problem: Problem) -> list[Part]:
 
 
 def _check_terms(owner: str, parts: list[Part]) -> None:
-    """Refuses two terms of one name: one of them would be left out of the loss."""
+    """Refuses two terms of one name, of which one would be left out of the loss, and names of what is logged too."""
     made: dict[str, str] = {}
     for part in parts:
         for term in part.terms:
+            if term in _LOGGED:
+                raise ValueError(
+                    f"{owner}.{part.name} makes the term {term}, and the log of a training has something else by that "
+                    "name; rename it."
+                )
             other = made.setdefault(term, part.name)
             if other != part.name:
                 raise ValueError(f"{owner}.{other} and {owner}.{part.name} both make the term {term}; rename one.")
@@ -133,7 +140,7 @@ def read_terms(
     try:
         found = function(problem, **arguments)
     except Exception as error:
-        raise cannot(owner, error, of_curriculum(problem, error) or _cure(error, count)) from error
+        raise cannot(owner, error, of_curriculum(problem, error) or _cure(error, count, names)) from error
     terms = {f"{name}_{key}": value for key, value in found.items()} if isinstance(found, Mapping) else {name: found}
     return {
         term: _checked(value, owner if term == name else f"{owner} ({term})", count) for term, value in terms.items()
@@ -146,9 +153,8 @@ def _checked(value: Any, owner: str, count: int) -> Float[Array, " points"]:
     shape = getattr(value, "shape", None)
     if shape != (count,):
         raise ValueError(
-            f"{owner} returned {f'the shape {shape}' if shape is not None else repr(value)} for {count} points; "
-            "expected what is to be zero, a number for each point (or a dictionary of such)."
-            f"{' Is the return missing?' if value is None else ''}"
+            f"{owner} returned {_in_words(value)} for {count} points; expected what is to be zero, a number for each "
+            f"point (or a dictionary of such).{_instead(value)}"
         )
     if jnp.issubdtype(value.dtype, jnp.complexfloating):
         raise ValueError(
@@ -157,10 +163,26 @@ def _checked(value: Any, owner: str, count: int) -> Float[Array, " points"]:
         )
     if not jnp.issubdtype(value.dtype, jnp.floating):
         raise ValueError(
-            f"{owner} returned values of type {value.dtype}; expected what is to be zero, as real numbers: "
-            "left side minus right side, and not whether they are equal."
+            f"{owner} returned values of type {value.dtype}; expected what is to be zero, as real numbers. "
+            f"{_DIFFERENCE}"
         )
     return value
+
+
+def _in_words(value: Any) -> str:
+    """What came in the place of numbers: traced arrays have no values that could be shown."""
+    if isinstance(value, (list, tuple, Mapping)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"the shape {value.shape}" if hasattr(value, "shape") else repr(value)
+
+
+def _instead(value: Any) -> str:
+    """What to write for what came in the place of numbers, where that is plain."""
+    if value is None:
+        return " Is the return missing?"
+    if isinstance(value, bool):
+        return f" {_DIFFERENCE}"
+    return ' Name each term: {"first": ..., "second": ...}.' if isinstance(value, (list, tuple)) else ""
 
 
 def cannot(owner: str, error: Exception, cure: str = "") -> ValueError:
@@ -182,11 +204,16 @@ def of_curriculum(problem: Problem, error: Exception) -> str:
     )
 
 
-def _cure(error: Exception, count: int) -> str:
+def _cure(error: Exception, count: int, coordinates: tuple[str, ...]) -> str:
     """What to write instead, for what goes wrong in a residual or a condition."""
     said = str(error)
     if "truth value" in said or "boolean conversion" in said:
         return "An if cannot choose at each point: write jnp.where(condition, a, b)."
+    if isinstance(error, AttributeError) and isinstance(error.obj, jax.Array) and {*str(error.name)} <= {*coordinates}:
+        return (
+            "Only an unknown has derivatives: write u.xx for u.x.x, and by the product rule k * u.xx + k_x * u.x for "
+            "(k * u.x).x."
+        )
     if not isinstance(error, TypeError):
         return ""
     if "callable" in said:

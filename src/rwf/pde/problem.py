@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from rwf.errors import check_only_signal
 from rwf.pde.causal import Causal
 from rwf.pde.checks import check_periods, check_problem, check_settings
+from rwf.pde.classes import check_class
 from rwf.pde.curriculum import Curriculum
 from rwf.pde.domain import Box
 from rwf.pde.source import source_of
@@ -42,6 +43,10 @@ class Problem(TaskSpec):
     causal: Causal = field(default_factory=Causal)
     curriculum: Curriculum = field(default_factory=Curriculum)
     source: str = ""  # a hash of a person's own file: a changed equation is another experiment
+
+    def __new__(cls, *_: Any, **__: Any):
+        check_class(cls, Problem)  # before __init__, which does not know the fields of a class without its decorator
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -97,7 +102,7 @@ def recipe(problem: Problem, **settings: Any) -> Recipe:
     if not isinstance(problem, Problem):
         raise TypeError(f"recipe takes a problem, and was given {_instead_of_a_problem(problem)}")
     check_problem(problem)
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", type(problem).__name__).lower()
+    name = re.sub(r"(?<=[a-zA-Z0-9])(?=[A-Z][a-z])", "-", type(problem).__name__).lower()  # AllenCahn; KdV, Heat2D
     periods = problem.domain.periods
     defaults = {
         "name": name,

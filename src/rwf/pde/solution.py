@@ -159,6 +159,8 @@ def _wanted(problem: Problem, what: tuple[str, ...]) -> Wanted:
 def _named(problem: Problem, name: str, read: Callable[[int], Read]) -> Any:
     """What a text such as "u.xt" names."""
     own, dot, derivative = name.partition(".")
+    if own not in problem.unknowns and name.replace("_", ".", 1).partition(".")[0] in problem.unknowns:
+        raise ValueError(f"{name!r} is no unknown. Write {name.replace('_', '.', 1)}.")  # a column is called so
     choose(own, problem.unknowns, "unknown")
     if dot and (derivative in ("", "along") or derivative.startswith("_")):
         first = problem.domain.names[0]

@@ -77,7 +77,7 @@ def drawn_maps(shown: Sequence[Solved], unknown: str) -> "matplotlib.figure.Figu
     most, beside = (2.3, 0.8) if above == 1 else (1.6, 0.5)  # inches: of a map, and of what is written around it
     figure = blank(rows * (beside + (min(most, 8.4 / len(maps) * ratio) if scaled else 1.5)))
     grid = cast("Any", figure.subplots(rows, len(maps), squeeze=False, sharex=True, sharey=True))
-    colours = _colours([exact] if exact is not None else list(maps.values()))
+    colours = _colours(list(maps.values()) if exact is None or _is_flat(exact) else [exact])
     largest = max((float(error.max()) for error in errors.values()), default=1.0)
     for column, (name, values) in enumerate(maps.items()):
         grid[0, column].set_title(name)
@@ -86,7 +86,7 @@ def drawn_maps(shown: Sequence[Solved], unknown: str) -> "matplotlib.figure.Figu
             if name in errors:
                 error, below = errors[name][row], grid[above + row, column]
                 below.imshow(error, cmap="magma", vmin=0, vmax=largest, **style)
-                below.set_title(f"error, at most {error.max():.2g}", fontsize=10)
+                below.set_title(f"error, at most {float(f'{error.max():.2g}'):g}", fontsize=10)
             elif errors:  # below the exact solution there is no error, and so no axis that it could share
                 grid[above + row, column].set_visible(False)
         if errors and name not in errors:
@@ -94,8 +94,8 @@ def drawn_maps(shown: Sequence[Solved], unknown: str) -> "matplotlib.figure.Figu
             grid[above - 1, column].set_xlabel(across)
         for row in range(rows):
             grid[row, column].grid(visible=False)
-            if above > 1:  # as many ticks whatever the size: labels beside longer ones would leave the figure
-                grid[row, column].locator_params(nbins=3)
+            # As many ticks whatever the size: labels beside longer ones would run into their neighbours.
+            grid[row, column].locator_params(axis="both" if above > 1 else "x", nbins=3)
         grid[rows - 1, column].set_xlabel(across)
     for part, name in zip(range(0, rows, above), (unknown, "absolute error"), strict=False):
         panels = list(grid[part : part + above].flat)
@@ -110,6 +110,11 @@ def drawn_maps(shown: Sequence[Solved], unknown: str) -> "matplotlib.figure.Figu
 def _value(cut: Cut) -> list[str]:
     """Where a row is, for its label; nothing where it is the whole."""
     return [f"{name} = {value:.3g}" for name, value in list(cut.at.items())[:1]]
+
+
+def _is_flat(values: Float[np.ndarray, "..."]) -> bool:
+    """Whether values are one, but for rounding: no scale of colours, which would not be one for all maps."""
+    return bool(np.ptp(values) <= 1e-5 * np.abs(values).max())
 
 
 def _colours(values: Sequence[Float[np.ndarray, "..."]]) -> dict[str, Any]:
