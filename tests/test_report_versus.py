@@ -37,6 +37,13 @@ def test_differences_are_paired_and_rounded_to_their_interval(tmp_path):
     assert "worse" in printed
 
 
+def test_a_difference_that_is_rounded_to_zero_has_no_sign(tmp_path):
+    run_folder(tmp_path, job("plain"), np.array([0.5, 0.4, 0.6]))
+    run_folder(tmp_path, job("rwf"), np.array([0.7, 0.2, 0.5999]))
+    (line,) = [line for line in report.markdown([tmp_path]).splitlines() if "| RWF − Plain |" in line]
+    assert line.split("|")[3].split("(")[0].strip() == "0.00"
+
+
 def test_one_run_each_makes_no_table_of_differences(tmp_path):
     run_folder(tmp_path, job("plain", seeds=1), np.array([0.5]))
     run_folder(tmp_path, job("rwf", seeds=1), np.array([0.1]))
