@@ -41,6 +41,8 @@ DIFFERENCES = {
     "Lego": ("nerf/lego", "gaussian", "psnr"),
     "diffusion–reaction": ("dr", "deeponet", "rel_l2"),
     "advection under SOAP": ("soap", "advection", "rel_l2"),
+    "advection, curriculum": ("advection", "curriculum", "rel_l2"),
+    "advection, causal": ("advection", "causal", "rel_l2"),
     "advection, regular": ("advection", "regular", "steps_to_10_percent"),
 }
 FIRST = {  # variant, and whether every rate is tuned
