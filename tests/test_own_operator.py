@@ -131,6 +131,16 @@ def test_functions_and_points_of_no_real_numbers_are_refused(arrays):
         random_operator(Scaling.none(1))(a, y.astype(np.complex64))
 
 
+@pytest.mark.parametrize("name", ["functions", "points"])
+def test_what_lies_behind_a_mask_is_not_read(name):
+    given = {"functions": own()["a"], "points": own()["y"]}
+    operator, given[name] = random_operator(Scaling.none(1)), np.ma.masked_array(given[name], mask=False)
+    assert np.isfinite(operator(*given.values())).all()
+    given[name][1] = np.ma.masked
+    with pytest.raises(ValueError, match=f"The {name} are masked in places. Leave those out, or fill them in"):
+        operator(*given.values())
+
+
 def test_jax_numbers_of_every_width_are_read():
     a, y = jnp.round(jnp.asarray(own()["a"])), jnp.asarray(own()["y"])
     value = random_operator(Scaling.none(1))(a, y)

@@ -41,13 +41,16 @@ def nan(array, *index):
         ({"u": np.zeros((19, 6))}, "numbers of functions differ"),
         ({"u": np.zeros((20, 5))}, "y has 6 points a function and u 5"),
         ({"a": np.zeros(20)}, r"shapes \(20,\)"),
-        ({"a": np.zeros(20), "y": np.zeros(6)}, r"Save a\[:, None\] and y\[:, None\]: one sensor, or one"),
+        ({"a": np.zeros(20), "y": np.zeros(6)}, r"Save a\[:, None\] and y\[:, None\]: one sensor, coordinate"),
+        ({"u": np.zeros(20), "y": np.zeros((20, 1))}, r"Save u\[:, None\]: one sensor, coordinate or point"),
+        ({"u": np.zeros((20, 1)), "y": np.zeros((20, 1))}, r"u 1 values. Save y\[:, None\]: each function has a"),
         ({"u": np.zeros((20, 2, 3)), "y": np.zeros((2, 3, 2))}, r"Save u with one axis for all points, u.reshape"),
         ({"u": np.zeros((20, 6, 2))}, r"Save a file for each output, u\[..., 0\] in the first"),
         ({"u": np.zeros((20, 6, 2)), "y": np.zeros((20, 6, 1))}, "Save a file for each output"),
         ({"x": np.zeros(3)}, r"x has shape \(3,\), for sensors \(3,\). Save x\[..., None\]"),
         ({"y": np.zeros((20, 6, 1, 1))}, "have shapes"),
         ({"x": np.zeros((4, 1))}, r"x has shape \(4, 1\), for sensors \(3,\)"),
+        ({"x": np.zeros((3, 0))}, r"x has shape \(3, 0\), for sensors \(3,\)"),
         ({"a_test": np.ones((2, 3))}, "one of them is missing"),
         ({"y_test": np.ones((6, 1))}, "y_test without a_test and u_test"),
         ({"u": None, "solution": own()["u"]}, "no array 'u'; the arrays of the file are: a, solution, y"),
@@ -61,6 +64,7 @@ def nan(array, *index):
         ({"u_tst": np.ones((2, 6))}, "nothing reads its 'u_tst'. Did you mean 'u_test'. Rename it, or leave it out"),
         ({"a": nan(own()["a"], 7, 1)}, r"'a' holds values that are not finite, the first at \(7, 1\)"),
         ({"u": nan(own()["u"], 3, 0)}, r"'u' holds values that are not finite, the first at \(3, 0\)"),
+        ({"x": nan(np.eye(3), 2, 0)}, r"'x' holds .* the first at \(2, 0\). Leave those out, or fill them in"),
         ({"a": own()["a"][:, [0, 1, 0]]}, "sensors 0 and 2 read the same value in every function"),
         ({"x": np.array([[0.0], [1.0], [1.0]])}, "sensors 1 and 2 are at the same place"),
     ],
@@ -192,6 +196,33 @@ def test_outputs_that_are_nearly_one_number_are_remarked(tmp_path):
         remarks = find_recipe(str(write(tmp_path / "u.npz", own(u=u + offset)))).recipe.task.remarks(10)
         assert len(remarks) == told
         assert all(f"u of u.npz is {(u + offset)[:18].mean():.6g} give or take" in remark for remark in remarks)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".h5"])
+def test_sensors_that_nearly_vanish_beside_the_rest_are_remarked(tmp_path, suffix):
+    """Young's modulus and Poisson's ratio: of the second one float32 keeps nothing, once both are scaled alike."""
+    parameters = np.random.default_rng(0).normal(size=(20, 3)) * [1e10, 0.02, 0] + [2e11, 0.3, 1]  # the last is held
+    (remark,) = find_recipe(str(write(tmp_path / f"two{suffix}", own(a=parameters)))).recipe.task.remarks(10)
+    assert remark.startswith(f"1 of the 3 sensors of a in two{suffix}, the first a[:, 1], differ between functions")
+    channels = np.stack([parameters[:, :1] + np.arange(4), parameters[:, 1:2] * np.arange(1, 5)], axis=1)
+    (remark,) = find_recipe(str(write(tmp_path / f"grid{suffix}", own(a=channels)))).recipe.task.remarks(10)
+    assert remark.startswith(f"4 of the 8 sensors of a in grid{suffix}, the first a[:, 1, 0], differ")
+    profile = own(a=own()["a"] + [1e5, 2e5, 3e5])  # beside which the functions hardly differ
+    (remark,) = find_recipe(str(write(tmp_path / f"profile{suffix}", profile))).recipe.task.remarks(10)
+    assert remark.startswith(f"3 of the 3 sensors of a in profile{suffix}, the first a[:, 0], differ between")
+    alike = (parameters - parameters.mean(axis=0)) / [1e10, 0.02, 1]
+    assert not find_recipe(str(write(tmp_path / f"alike{suffix}", own(a=alike)))).recipe.task.remarks(10)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".h5"])
+def test_points_that_stand_twice_with_other_values_are_remarked(tmp_path, suffix):
+    """Such as those of a second time, whose coordinate was left out; a mesh may say the same node twice."""
+    y, u = own()["y"], own()["u"]
+    mesh = own(y=np.concatenate([y, y[:2]]), u=np.concatenate([u, (1 + 1e-5) * u[:, :2]], axis=1))
+    assert not find_recipe(str(write(tmp_path / f"mesh{suffix}", mesh))).recipe.task.remarks(10)
+    times = own(y=np.concatenate([y, y]), u=np.concatenate([u, -u], axis=1))
+    (remark,) = find_recipe(str(write(tmp_path / f"times{suffix}", times))).recipe.task.remarks(10)
+    assert remark.startswith(f"6 of the 12 points of y in times{suffix} stand there before, where u has other values")
 
 
 @pytest.mark.parametrize("name", ["torn.npz", "torn.h5", "missing.npz", "file.csv"])

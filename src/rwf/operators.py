@@ -70,6 +70,9 @@ class Operator:
         points, the same for all functions, or (functions, points, coordinates). Arrays of NumPy are scaled as float64
         and give one of NumPy; where one is JAX's, and may be traced, so is what comes back.
         """
+        for name, x in (("functions", a), ("points", y)):
+            if np.ma.is_masked(x):  # what lies behind the mask would be read as if it were known
+                raise ValueError(f"The {name} are masked in places. Leave those out, or fill them in.")
         a, y = (x if isinstance(x, jax.Array) else np.asarray(x) for x in (a, y))
         for name, x in (("functions", a), ("points", y)):
             if not any(jnp.issubdtype(x.dtype, kind) for kind in (np.floating, np.integer, np.bool_)):

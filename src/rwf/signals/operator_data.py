@@ -208,8 +208,8 @@ def _refuse_not_finite(path: str | Path, name: str, start: int, rows: np.ndarray
         bad = np.argwhere(~np.isfinite(rows))
         first = (start + int(bad[0][0]), *(int(i) for i in bad[0][1:]))
         raise ValueError(
-            f"{path}: {name!r} holds values that are not finite, the first at {first}. Leave those functions out, "
-            "or fill them in."
+            f"{path}: {name!r} holds values that are not finite, the first at {first}. Leave those out, or fill "
+            "them in."
         )
 
 
@@ -264,10 +264,11 @@ def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
     if a[0] != u[0] or (len(y) == 3 and y[0] != u[0]):
         raise refuse(f"the numbers of functions differ: a, y and u have shapes {a}, {y} and {u}.")
     if y[-2] != u[1]:
-        raise refuse(f"y has {y[-2]} points a function and u {u[1]} values.")
+        each = " Save y[:, None]: each function has a point of its own." if len(y) == 2 and (y[0], 1) == u else ""
+        raise refuse(f"y has {y[-2]} points a function and u {u[1]} values.{each}")
     if min(a[0], u[1], y[-1], *a[1:]) == 0:
         raise refuse(f"something is empty: a, y and u have shapes {a}, {y} and {u}.")
-    if "x" in arrays and tuple(arrays["x"].shape[:-1]) != a[1:]:
+    if "x" in arrays and (tuple(arrays["x"].shape[:-1]) != a[1:] or not arrays["x"].shape[-1]):
         one = " Save x[..., None]: one coordinate is an axis too." if tuple(arrays["x"].shape) == a[1:] else ""
         raise refuse(f"x has shape {tuple(arrays['x'].shape)}, for sensors {a[1:]}.{one}")
     _test_shapes(refuse, arrays, a, y, u)
@@ -279,9 +280,9 @@ def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
 
 def _reshaped(a: tuple[int, ...], y: tuple[int, ...], u: tuple[int, ...]) -> str:
     """What to save instead of arrays that have an axis too few, outputs on a grid, or several outputs."""
-    few = [f"{name}[:, None]" for name, shape in (("a", a), ("y", y)) if len(shape) == 1]
+    few = [f"{name}[:, None]" for name, shape in (("a", a), ("y", y), ("u", u)) if len(shape) == 1]
     if few:
-        return f" Save {' and '.join(few)}: one sensor, or one coordinate, is an axis too."
+        return f" Save {' and '.join(few)}: one sensor, coordinate or point is an axis too."
     if len(u) == 3 and u[:2] in ((u[0], *y[:-1]), y[:-1]):
         return " Save a file for each output, u[..., 0] in the first: an operator has one."
     if len(u) > 2:

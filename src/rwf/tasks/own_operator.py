@@ -26,7 +26,9 @@ _LARGEST_TEST = 1_000  # functions that are held out at most where nobody says h
 _TEST_BYTES = 2**28  # and so many bytes of them, as float32: they stay in memory
 _FEW = 10  # functions: with fewer to train on a remark is made
 _SAMPLE = 1_000  # functions of a large file that its scaling is measured on
-_OFFSET = 0.1  # of the mean: outputs that differ by less are remarked
+_OFFSET = 0.1  # of the mean: outputs that differ by less are remarked,
+_HIDDEN = 1e-3  # of the deviation of all that sensors read: one that reads the same to within that,
+_APART = 0.1  # of the deviation of u: points with two values that are further apart
 SHORTER = {"steps": 1_000, "log_every": 100, "seeds": 2, "net.depth": 3}  # what --quick changes
 
 
@@ -179,6 +181,7 @@ def _remarks(spec: OwnOperator, modified: int) -> tuple[str, ...]:
     leak += "their error says nothing about new functions"
     unread = f"nothing reads {', '.join(found.unread)} of {name}"
     told = {few: rows < _FEW, leak: leaked, unread: found.unread, **_offset(spec.path, name, rows)}
+    told |= _hidden(spec.path, name, rows) | _contradicted(spec.path, name, rows)
     return tuple(remark for remark, holds in told.items() if holds)
 
 
@@ -190,6 +193,42 @@ def _offset(path: str, name: str, rows: int) -> dict[str, bool]:
     remark = f"u of {name} is {mean:.6g} give or take {deviation:.2g}: that number alone has a relative error of "
     remark += f"{share:.1g}, and what there is to learn is below it. Save u less {mean:.6g}, and add it again later"
     return {remark: share < _OFFSET}
+
+
+def _hidden(path: str, name: str, rows: int) -> dict[str, bool]:
+    """Of sensors that vary so little, beside what all hold, that a net is nearly given one number there: a remark."""
+    with operator_data.opened(path) as arrays:
+        read = functools.partial(operator_data.parts, arrays["a"], _sample(rows))
+        deviation = _moments(part for _, part in read())[1]
+        ends = [(part.min(axis=0) / 2, part.max(axis=0) / 2) for _, part in read()]  # halves: a span may overflow
+    span = np.max([high for _, high in ends], axis=0) - np.min([low for low, _ in ends], axis=0)
+    hidden = np.argwhere((span > 0) & (span < _HIDDEN * deviation)).tolist()
+    first = ", ".join(map(str, hidden[0])) if hidden else ""
+    remark = f"{len(hidden)} of the {span.size} sensors of a in {name}, the first a[:, {first}], differ between "
+    remark += f"functions by less than {_HIDDEN:g} of the deviation of all, {deviation:.2g}: the net hardly sees that. "
+    remark += "Save a less its mean over the functions, and each quantity in it divided by its own deviation"
+    return {remark: bool(hidden)}
+
+
+def _contradicted(path: str, name: str, rows: int) -> dict[str, bool]:
+    """Of points that stand twice, at which a function has two values: a remark."""
+    with operator_data.opened(path) as arrays:
+        y = np.asarray(arrays["y"])
+        if y.ndim == 3:
+            return {}
+        _, first, place = np.unique(y, axis=0, return_index=True, return_inverse=True)
+        twice = np.flatnonzero(first[place.reshape(-1)] != np.arange(len(y)))
+        other = first[place.reshape(-1)[twice]]
+        if not len(twice):
+            return {}
+        read = functools.partial(operator_data.parts, arrays["u"], _sample(rows))
+        deviation = _moments(part for _, part in read())[1]
+        apart = np.zeros(len(twice), bool)
+        for _, u in read():
+            apart |= (np.abs(u[:, twice] / 2 - u[:, other] / 2) > _APART / 2 * deviation).any(axis=0)
+    remark = f"{apart.sum()} of the {len(y)} points of y in {name} stand there before, where u has other values. An "
+    remark += "operator has one value at a point: is a coordinate missing, such as the time?"
+    return {remark: bool(apart.any())}
 
 
 def _sample(rows: int) -> Int[np.ndarray, " rows"]:
