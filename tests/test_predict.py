@@ -48,6 +48,16 @@ def test_errors_are_measured_where_the_answers_are_known(trained, tmp_path, caps
     )
 
 
+def test_errors_on_the_file_of_the_training_are_told_from_those_of_a_test(trained, tmp_path, capsys):
+    out, told = str(tmp_path / "predicted.npz"), "again.h5 is the file of the training: the errors are of its a and u"
+    assert main(["predict", str(trained), str(write(tmp_path / "again.h5", own())), "--out", out]) == 0
+    assert told in " ".join(capsys.readouterr().err.split())
+    assert main(["predict", str(trained), str(write(tmp_path / "new.npz", own(u=own()["u"] + 1))), "--out", out]) == 0
+    found = capsys.readouterr()
+    assert "relative L² error" in found.out
+    assert told not in " ".join(found.err.split())
+
+
 @pytest.mark.parametrize("saved", [False, True])
 def test_sensors_in_another_order_are_refused(tmp_path, saved):
     x = np.linspace(0, 1, 3)[:, None]

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from rwf.operators import Operator
 from rwf.record import only_run
-from rwf.signals.operator_data import places, read_inputs, same_places
+from rwf.signals.operator_data import check, places, read_inputs, same_places
 from rwf.signals.scaling import Scaling
 from rwf.signals.tables import write_columns
 
@@ -62,6 +62,17 @@ def predict(operator: Operator, data: Path) -> Predicted:
         )
     missed, whole = (u - truth) / largest, truth / largest  # so that no square overflows
     return Predicted(y, u, np.linalg.norm(missed, axis=1) / np.linalg.norm(whole, axis=1))
+
+
+def trained_on(path: Path, data: Path) -> str | None:
+    """Says that a file is the one of a run's training, whose errors are no test."""
+    content = "" if path.suffix == ".safetensors" else getattr(only_run(path).job.recipe.task, "content", "")
+    try:
+        is_same = bool(content) and check(data).content == content
+    except ValueError:
+        return None  # a file that nothing could be trained on
+    told = f"{data} is the file of the training: the errors are of its a and u, most or all of which were trained on. "
+    return f"{told}The table of the run is of functions that it had not seen" if is_same else None
 
 
 def beyond(operator: Operator, y: Float[np.ndarray, "... points coordinates"]) -> str | None:

@@ -263,6 +263,8 @@ def predict(words: list[str]) -> int:
         say(outside)
     print(f"predicted: {predicting.write_predicted(options.out, found)} (u of {found.u.shape[0]} functions)")
     if found.errors is not None:
+        if told := predicting.trained_on(options.run, options.data):
+            say(told)
         worst = int(found.errors.argmax())
         print(f"relative L² error: {found.errors.mean():.3g} in the mean, {found.errors.max():.3g} of function {worst}")
     return 0
