@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from problems import Heat, small
-from rwf.pde import Box, Problem, at, periodic
+from rwf.derive import elementwise
+from rwf.pde import Box, Problem, at, periodic, recipe
 from rwf.pde.differences import Differences
-from rwf.recipe import MLP
+from rwf.recipe import MLP, Gaussian, Periodic
 from rwf.registry import find_recipe, recipes
+from rwf.spec import with_values
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -171,8 +173,8 @@ def test_the_tests_own_heat_has_an_exact_solution_that_is_none():
 def test_examples_and_registered_problems_give_no_cause():
     found = [find_recipe(str(EXAMPLES / f"{name}.py")) for name in ("wave", "allen_cahn")]
     found += [one for one in recipes().values() if isinstance(one.recipe.task, Problem)]
-    for recipe in (made for one in found for made in (one.recipe, one.with_quick())):
-        assert recipe.task.remarks(recipe.steps, recipe.net) == [], recipe.name
+    for made in (each for one in found for each in (one.recipe, one.with_quick())):
+        assert made.task.remarks(made.steps, made.net, made.encoding) == [], made.name
 
 
 def test_time_without_a_condition_is_remarked():
@@ -231,6 +233,128 @@ def test_a_condition_that_is_not_marked_is_remarked_and_a_function_that_is_calle
 
     (remark,) = [r for r in Loose().remarks(10) if "no condition" in r]
     assert remark.startswith("Loose.ends takes u, and nothing calls it: it is no condition without a line above it")
+
+
+def test_a_condition_that_is_written_anew_without_its_mark_is_remarked_even_where_it_calls_the_old_one():
+    class Cooler(Rod):
+        def start(self, u, x):
+            return super().start(u, x) + 1
+
+    (remark,) = [r for r in Cooler().remarks(10) if "no condition" in r]
+    assert remark.startswith("Cooler.start takes u, x, and nothing calls it")
+
+
+def test_a_condition_that_another_of_its_name_replaces_is_remarked():
+    class Copied(Rod):
+        @at(x=0)
+        def held(self, u):
+            return u
+
+        @at(x=1)
+        def held(self, u):  # noqa: F811
+            return u - 1
+
+        @property
+        def rate(self):
+            return 1.0
+
+        @rate.setter
+        def rate(self, value):
+            pass
+
+    class Below(Copied):
+        def residual(self, u):
+            return u.t - 0.1 * u.xx
+
+    for kind in (Copied, Below):
+        (remark,) = [r for r in kind().remarks(10) if "written" in r]
+        assert remark == "Copied.held is written 2 times, and Python keeps the last: give each its name"
+
+
+class _Square(Problem):
+    domain = Box(x=(0.0, 1.0), y=(0.0, 1.0), t=(0.0, 1.0))
+
+    def residual(self, u):
+        return u.t - u.laplacian
+
+    @at(t=0)
+    def start(self, u):
+        return u - 1
+
+    @at(x=(0, 1))
+    @at(y=(0, 1))
+    @at(x=0.5, y=0.5, t=1)
+    def walls(self, u):
+        return u
+
+
+def test_corners_in_the_place_of_sides_are_remarked():
+    class Edges(_Square):
+        @at(x=(0, 1), y=(0, 1))
+        def walls(self, u):
+            return u
+
+    class Stretch(_Square):
+        @at(y=0, x=(0.25, 0.75))
+        def heater(self, u):
+            return u - 2
+
+    assert _Square().remarks(10) == []
+    (remark,) = Edges().remarks(10)
+    assert remark.startswith("Edges.walls holds x and y together, at 4 places such as x = 0, y = 0, and nowhere betw")
+    assert remark.endswith("For whole sides write a line for each, @at(x=...) and @at(y=...)")
+    (remark,) = Stretch().remarks(10)
+    assert remark.startswith("Stretch.heater holds y and x together, at 2 places such as y = 0, x = 0.25, and")
+
+
+def test_an_encoding_that_repeats_within_a_period_is_remarked():
+    class Ring(Problem):
+        length: float = 1.0
+
+        @property
+        def domain(self):
+            return Box(x=periodic(0.0, self.length), t=(0.0, 1.0))
+
+        def residual(self, u):
+            return u.t - u.x
+
+        @at(t=0)
+        def start(self, u, x):
+            return u - jnp.sin(x)
+
+    ring = dataclass(frozen=True)(Ring)
+    made = recipe(ring())
+    longer = with_values(made, {"task.length": 2.0})
+    (remark,) = longer.task.remarks(10, longer.net, longer.encoding)
+    assert remark == (
+        "Ring has the period 2 in x, and with the encoding every net repeats after 1. If that is not meant: "
+        "--encoding.periods 2.0 None"
+    )
+    for encoding in (Periodic((2.0, None)), Periodic((2.0, 0.1)), Gaussian(), None):
+        assert longer.task.remarks(10, longer.net, encoding) == []
+
+
+@pytest.mark.parametrize("of", [jnp.mean, jnp.sum, jnp.cumsum, jnp.flip, jnp.max], ids=lambda f: f.__name__)
+def test_a_function_that_takes_the_points_together_is_remarked(of):
+    """Points are drawn anew in every step, and Gauss–Newton takes them one by one."""
+
+    class Integral(Rod):
+        exact = None
+
+        def residual(self, u):
+            return {"heat": u.t - u.xx, "mass": u - of(u.value)}
+
+    (remark,) = Integral().remarks(10)
+    assert remark.startswith("Integral.residual (residual_mass) is another at the same point among other points")
+
+
+def test_what_is_zero_but_for_rounding_is_not_taken_for_something_that_depends_on_other_points():
+    class Hard(Rod):
+        def ansatz(self, net, points):
+            x, t = points[..., 0:1], points[..., 1:2]
+            return t * net(points) + elementwise(jnp.sin, math.pi * x)
+
+    assert Hard().remarks(10) == []
 
 
 def test_an_activation_without_a_second_derivative_is_remarked_where_one_is_wanted():

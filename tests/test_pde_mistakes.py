@@ -11,6 +11,7 @@ import pytest
 
 from problems import Heat, small
 from rwf.pde import Box, Causal, Curriculum, LossWeights, Problem, at
+from rwf.pde.functions import parts_of
 
 
 class _Wrong(Heat):
@@ -238,6 +239,28 @@ def test_problems_without_domain_residual_or_time_are_refused():
 def test_boxes_and_faces_that_cannot_be_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("between", [classmethod, staticmethod, property])
+def test_a_mark_above_what_is_no_method_is_refused(between):
+    """A class gives back something else in its place, without the mark: the condition would be left out."""
+    with pytest.raises(ValueError, match=rf"@at stands above a {between.__name__}; it marks a method, with no other"):
+        at(t=0)(between(lambda self, u: u))
+
+
+def test_a_function_that_two_classes_share_is_held_where_each_says():
+    def nothing(self, u):
+        return u
+
+    class Left(Heat):
+        walls = at(x=0)(nothing)
+
+    class Floor(Left):
+        walls = at(y=-1)(Left.walls)
+
+    held = {kind: [part.faces for part in parts_of(small(kind)) if part.name == "walls"] for kind in (Left, Floor)}
+    assert held == {Left: [((("x", 0.0),),)], Floor: [((("y", -1.0),), (("x", 0.0),))]}
+    assert not hasattr(nothing, "faces")
 
 
 @pytest.mark.parametrize("weight", [-1.0, math.inf, math.nan])

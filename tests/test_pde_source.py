@@ -72,7 +72,13 @@ def test_a_neighbour_of_a_neighbour_counts_too(hash_of):
 def test_files_that_are_not_imported_do_not_count(hash_of):
     text = _FILE.replace("IMPORT", "import json\nimport numpy as np\nfrom rwf import pde")
     alone = hash_of({"decay.py": text})
-    assert hash_of({"decay.py": text, "physics.py": _PHYSICS, "json.py": "", "rwf/pde.py": ""}) == alone
+    assert hash_of({"decay.py": text, "physics.py": _PHYSICS, "rwf/pde.py": ""}) == alone
+
+
+def test_a_neighbour_called_like_a_module_of_python_counts(hash_of):
+    """Python takes it from the folder, unless it has read its own already."""
+    files = {"decay.py": _FILE.replace("IMPORT", "from profile import rhs"), "profile.py": _PHYSICS}
+    assert hash_of(files) != hash_of(files | {"profile.py": _PHYSICS.replace("5", "6")})
 
 
 @pytest.mark.parametrize("name", ["RECIPES", "QUICK", "STUDIES"])

@@ -1,10 +1,13 @@
 """Where a problem is posed: a box of named coordinates, some of them periodic, and the faces of conditions."""
 
+import functools
+import inspect
 import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
+from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -13,6 +16,7 @@ from jaxtyping import Float
 Function = TypeVar("Function", bound=Callable[..., Any])
 Number = int | float
 Face = dict[str, float]  # which coordinates are held, and where
+_PLAIN = "it marks a method, with no other decorator between: def ends(self, u): return u."
 
 
 class Interval(NamedTuple):
@@ -119,8 +123,20 @@ def at(*bare: Any, **held: Any) -> Callable[[Function], Function]:
             raise ValueError(f"at() holds {name} = {held[name]!r}; expected a number, or several: @at({name}=(0, 1)).")
     faces = [dict(zip(held, map(float, corner), strict=True)) for corner in itertools.product(*values)]
 
-    def mark(function: Function) -> Function:
-        function.faces = [*faces, *getattr(function, "faces", [])]  # type: ignore[attr-defined]
-        return function
+    def mark(function: Any) -> Any:
+        if not inspect.isfunction(function):
+            raise ValueError(f"@at stands above a {type(function).__name__}; {_PLAIN}")
+        marked = _copy(function)  # another class may hold the same function elsewhere
+        marked.faces = [*faces, *getattr(function, "faces", [])]  # type: ignore[attr-defined]
+        return marked
 
     return mark
+
+
+def _copy(function: Any) -> Any:
+    """Another function of the same code, for marks of its own."""
+    copied = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    copied.__kwdefaults__ = function.__kwdefaults__
+    return functools.update_wrapper(copied, function)

@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from rwf.derive import elementwise
 from rwf.pde.differences import Differences, rms
 from rwf.pde.forgotten import forgotten
 from rwf.pde.functions import Part, parts_of, read_terms
 from rwf.pde.problem import Problem
 from rwf.pde.task import exact_on
+from rwf.pde.tried import named, remembered, tried
 from rwf.pde.unknown import Asked, Read
+from rwf.recipe import EncodingSpec, Periodic
 
 # Points along each coordinate, by the number of coordinates: two grids of which none is a part of the other.
 _GRIDS = {1: (257, 143), 2: (129, 71), 3: (49, 29), 4: (23, 15)}
@@ -24,25 +25,19 @@ _AGREE = 0.15  # how far two grids may differ for a number to be one of the solu
 _STRAIGHT = ("identity", "leaky_relu", "relu")  # activations without a second derivative
 
 
-def doubts(problem: Problem, activation: str | None) -> list[str]:
+def doubts(problem: Problem, activation: str | None, encoding: EncodingSpec | None = None) -> list[str]:
     """A sentence for each, with the name of the function; `activation` is the net's."""
     parts = parts_of(problem)
     return [
         *_not_read(problem, parts),
         *forgotten(problem),
         *_no_start(problem, parts),
+        *_corners(problem, parts),
+        *_short_period(problem, encoding),
         *_no_curvature(problem, parts[0], activation),
-        *_cached(_not_finite, problem, tuple(parts)),
+        *remembered(tried, problem, tuple(parts)),
         *_no_solution(problem, parts),
     ]
-
-
-def _cached(function: Any, problem: Problem, parts: tuple[Part, ...]) -> Any:
-    """A function that remembers what it found, of a problem that can be remembered."""
-    try:
-        return function(problem, parts)
-    except TypeError:  # a setting that has no hash
-        return function.__wrapped__(problem, parts)
 
 
 def _not_read(problem: Problem, parts: list[Part]) -> list[str]:
@@ -53,49 +48,6 @@ def _not_read(problem: Problem, parts: list[Part]) -> list[str]:
         for name in problem.unknowns
         if name not in read
     ]
-
-
-@functools.lru_cache(maxsize=8)
-def _not_finite(problem: Problem, parts: tuple[Part, ...]) -> list[str]:
-    """The functions that are not finite for an untrained net; what cannot be computed is refused elsewhere."""
-    try:
-        shares = _shares_not_finite(problem, parts)
-    except Exception:  # an ansatz that cannot be computed
-        return []
-    methods = {term: part.name for part in parts for term in part.terms}
-    return [
-        f"{_named(problem, methods[term], term)} is not finite at {100 * share:.0f} % of the points for a net that is "
-        "not trained yet, and no training can mend that: look for a division by zero, and for a root or a logarithm of "
-        "what may be negative"
-        for term, share in shares.items()
-        if share > 0
-    ]
-
-
-def _shares_not_finite(problem: Problem, parts: tuple[Part, ...]) -> dict[str, float]:
-    """By the names of terms: at which share of points each is not finite for a smooth function of both signs."""
-    generator, widths = np.random.default_rng(0), problem.domain.face_bounds({})[1]
-    axes = len(widths)
-    inner = jnp.asarray(2 * np.pi * generator.normal(size=(axes, 16)) / widths[:, None], jnp.float32)
-    outer = jnp.asarray(0.25 * generator.normal(size=(16, len(problem.unknowns))), jnp.float32)
-
-    def values(part: Part, points: Any) -> dict[str, Any]:
-        jet = problem.ansatz(lambda x: elementwise(jnp.sin, x @ inner) @ outer, part.seed(problem, points))
-        return part.values(problem, jet, points)
-
-    found: dict[str, float] = {}
-    for part in parts:
-        bounds = [problem.domain.face_bounds(dict(face)) for face in part.faces or ((),)]
-        draws = generator.uniform(size=(len(bounds), 64, axes))
-        points = np.concatenate([low + width * draw for (low, width), draw in zip(bounds, draws, strict=True)])
-        terms = jax.jit(functools.partial(values, part))(jnp.asarray(points, jnp.float32))
-        found |= {name: float(np.mean(~np.isfinite(value))) for name, value in terms.items()}
-    return found
-
-
-def _named(problem: Problem, method: str, term: str) -> str:
-    """A function of a problem, and which of its terms where it has several."""
-    return f"{type(problem).__name__}.{method}{f' ({term})' if term != method else ''}"
 
 
 def _no_start(problem: Problem, parts: list[Part]) -> list[str]:
@@ -113,6 +65,34 @@ def _no_start(problem: Problem, parts: list[Part]) -> list[str]:
     ]
 
 
+def _corners(problem: Problem, parts: list[Part]) -> list[str]:
+    """One @at with several coordinates holds them together: at corners, where sides may be meant, or a stretch."""
+    found = []
+    for part in parts:
+        corners = [dict(face) for face in part.faces if len(face) > 1]
+        if any(len({face.get(name) for face in corners} - {None}) > 1 for name in problem.domain.names):
+            first = corners[0]
+            found.append(
+                f"{type(problem).__name__}.{part.name} holds {' and '.join(first)} together, at {len(corners)} places "
+                f"such as {', '.join(f'{name} = {value:g}' for name, value in first.items())}, and nowhere between "
+                f"them. For whole sides write a line for each, {' and '.join(f'@at({name}=...)' for name in first)}"
+            )
+    return found
+
+
+def _short_period(problem: Problem, encoding: EncodingSpec | None) -> list[str]:
+    """The domain may have changed behind an encoding, which was chosen when the recipe was made."""
+    if not isinstance(encoding, Periodic) or type(problem).ansatz is not Problem.ansatz:
+        return []
+    own = problem.domain.periods
+    return [
+        f"{type(problem).__name__} has the period {period:g} in {name}, and with the encoding every net repeats after "
+        f"{repeats:g}. If that is not meant: --encoding.periods {' '.join(map(str, own))}"
+        for name, period, repeats in zip(problem.domain.names, own, encoding.periods, strict=False)
+        if period and repeats and repeats < 0.99 * period
+    ]
+
+
 def _no_curvature(problem: Problem, residual: Part, activation: str | None) -> list[str]:
     if activation not in _STRAIGHT or not (residual.wanted.second or residual.wanted.laplacian):
         return []
@@ -124,10 +104,10 @@ def _no_curvature(problem: Problem, residual: Part, activation: str | None) -> l
 
 def _no_solution(problem: Problem, parts: list[Part]) -> list[str]:
     """The functions that the exact solution does not make zero; one that cannot be judged is not named."""
-    shares = _cached(_shares, problem, tuple(parts))
+    shares = remembered(_shares, problem, tuple(parts))
     owner, methods = type(problem).__name__, {term: part.name for part in parts for term in part.terms}
     return [
-        f"{_named(problem, methods[term], term)} and {owner}.exact do not fit: with the exact solution put in, "
+        f"{named(problem, methods[term], term)} and {owner}.exact do not fit: with the exact solution put in, "
         f"{100 * share:.0f} % of its largest term is left. Look for a sign, a factor or exchanged coordinates in "
         "one of the two"
         for term, share in shares.items()

@@ -76,7 +76,7 @@ class Problem(TaskSpec):
     def remarks(self, steps: int, net: NetSpec | None = None, encoding: EncodingSpec | None = None) -> list[str]:
         from rwf.pde.doubts import doubts
 
-        return [*self.curriculum.remarks(steps), *doubts(self, getattr(net, "activation", None))]
+        return [*self.curriculum.remarks(steps), *doubts(self, getattr(net, "activation", None), encoding)]
 
     def check_encoding(self, encoding: EncodingSpec) -> None:
         if isinstance(getattr(self, "domain", None), Box) and type(self).ansatz is Problem.ansatz:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rwf.spec import digest
 
-_NOT_NEIGHBOURS = {"rwf", *sys.stdlib_module_names}
+_PYTHON = Path(ast.__file__).resolve().parent  # its own modules: all are neighbours there, and nobody edits them
 
 
 def source_of(module: str) -> str:
@@ -37,7 +37,7 @@ def _with_neighbours(path: Path) -> dict[Path, str]:
 
 def _neighbours(tree: ast.Module, file: Path, folder: Path) -> Iterator[Path]:
     """The files in a folder, or below it, that a file imports."""
-    if "site-packages" in folder.parts or "dist-packages" in folder.parts:
+    if "site-packages" in folder.parts or "dist-packages" in folder.parts or folder == _PYTHON:
         return
     for start, name in _imports(tree, file, folder):
         place = start
@@ -57,7 +57,7 @@ def _imports(tree: ast.Module, file: Path, folder: Path) -> Iterator[tuple[Path,
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         level = getattr(node, "level", 0)  # the dots of a relative import
         start = file.parents[level - 1] if level else folder
-        yield from ((start, name) for name in names if level or name.partition(".")[0] not in _NOT_NEIGHBOURS)
+        yield from ((start, name) for name in names if level or name.partition(".")[0] != "rwf")
 
 
 def _code(tree: ast.Module) -> str:
