@@ -9,6 +9,7 @@ import pytest
 from problems import Heat
 from rwf.pde import recipe
 from rwf.pde.source import source_of
+from rwf.registry import find_recipe
 
 _FILE = """from dataclasses import dataclass
 from rwf.pde import Box, Problem, at, recipe
@@ -96,6 +97,36 @@ def test_a_result_for_other_neighbours_is_not_taken_for_done(tmp_path):
         command = [sys.executable, "-B", "-c", program, str(tmp_path / "decay.py")]
         told.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert told[0] == told[1] != told[2]
+
+
+def rate_of(file):
+    """The rate that a file's problem computes with: its residual at u = 1 where u does not change."""
+
+    class One(float):
+        t = 0.0
+
+    return find_recipe(str(file)).recipe.task.residual(One(1.0))
+
+
+def test_a_neighbour_is_that_of_the_folder_and_as_it_is_now(tmp_path, monkeypatch):
+    """In one process, as in a notebook: Python would give the module that it has read before."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for folder, rate in (("a", "5"), ("b", "6")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "decay.py").write_text(_FILE.replace("IMPORT", "from physics import rhs"))
+        (tmp_path / folder / "physics.py").write_text(_PHYSICS.replace("5", rate))
+    assert [rate_of(tmp_path / folder / "decay.py") for folder in "aba"] == [5, 6, 5]
+    (tmp_path / "a" / "physics.py").write_text(_PHYSICS.replace("5", "7"))
+    assert rate_of(tmp_path / "a" / "decay.py") == 7
+
+
+def test_a_neighbour_can_be_imported_within_a_function(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    lazy = _FILE.replace("IMPORT", "").replace("        return u.t", "        from late import rhs\n        return u.t")
+    (tmp_path / "decay.py").write_text(lazy)
+    (tmp_path / "late.py").write_text(_PHYSICS)
+    assert rate_of(tmp_path / "decay.py") == 5
 
 
 def test_a_problem_that_does_not_note_its_source_is_refused():

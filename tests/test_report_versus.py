@@ -62,6 +62,11 @@ def test_markdown_has_all_metrics_and_both_sides_tuned(tmp_path):
     assert "| none | RWF − Plain, both tuned | 0.000 (0.000 to 0.000) | 8 |  |" in page
 
 
+def test_brackets_of_a_description_are_no_style(tmp_path):
+    run_folder(tmp_path, job("plain"), 0.1, environment={"data": "generated: the mean of u[x] over [0, 1]"})
+    assert "generated: the mean of u[x] over [0, 1]" in " ".join(shown(tmp_path).split())
+
+
 def test_a_stand_in_keeps_its_name_below_the_differences(tmp_path):
     for name in ("plain", "rwf"):
         run_folder(tmp_path, job(name), 0.1, environment={"data": "stand-in: NeRF's Lego"})

@@ -161,11 +161,11 @@ class Run:
 
         recipes()
         kind = self.info["recipe"]["task"]["kind"]
-        if kind.startswith(OWN_FILE) and kind not in kinds():
+        if "." in kind and kind not in kinds():  # those of rwf have no module before their name
             file, _, name = kind.removeprefix(OWN_FILE).partition(".")
             raise ValueError(
-                f"{self.folder} is a run of {name} in {file}.py, a file of your own: name it behind the run "
-                "(rwf solution, rwf predict and rwf report take it)."
+                f"{self.folder} is a run of {name} in {file}.py, a file of your own: name it behind the run, by that "
+                "name, or the file that imports it (rwf solution, rwf predict and rwf report take it)."
             )
         return job_from_json(self.info)
 

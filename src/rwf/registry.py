@@ -16,7 +16,7 @@ from typing import Any
 import rwf.tasks
 from rwf.errors import choose, nearest
 from rwf.recipe import Recipe
-from rwf.spec import OWN_FILE, Spec, kinds, with_values
+from rwf.spec import OWN_FILE, Spec, is_installed, kinds, with_values
 from rwf.study import Study
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".ppm", ".pgm")
@@ -195,14 +195,27 @@ def _load(path: Path) -> ModuleType:
         raise ImportError(f"{path} cannot be loaded as Python.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
-    sys.path.insert(0, str(path.parent.resolve()))  # as for a script: it may import its neighbours
+    folder = str(path.parent.resolve())
+    _forget_neighbours(path.parent)
+    sys.path.insert(0, folder)  # as for a script: it may import its neighbours,
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # argparse of a script would take rwf's words for its own, and leave
         raise _placed(error, path) from error
     finally:
-        sys.path.pop(0)
+        sys.path.remove(folder)
+        if folder not in sys.path:
+            sys.path.append(folder)  # and later, within a function; behind all that is installed
     return module
+
+
+def _forget_neighbours(folder: Path) -> None:
+    """A module that is called like a neighbour may be that of another folder, or have been edited since it was read."""
+    for name, module in list(sys.modules.items()):
+        file, first = getattr(module, "__file__", None), name.partition(".")[0]
+        is_neighbour = (folder / f"{first}.py").is_file() or (folder / first).is_dir()
+        if file and is_neighbour and first != "rwf" and not is_installed(Path(file)):
+            del sys.modules[name]
 
 
 def _placed(error: Exception | SystemExit, path: Path) -> Exception:

@@ -5,12 +5,14 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from rwf.errors import choose, nearest
 
 SpecType = TypeVar("SpecType", bound="Spec")
 OWN_FILE = "rwf_user_"  # the module of a person's file, wave.py, is called rwf_user_wave
+_PYTHON = Path(json.__file__).resolve().parents[1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +62,12 @@ def from_json(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(from_json(item) for item in value)
     return value
+
+
+def is_installed(path: Path) -> bool:
+    """Whether a file or a folder is Python's, or of an installed package, and not a person's own."""
+    path = path.resolve()
+    return path.is_relative_to(_PYTHON) or not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
 
 
 def _subclasses(kind: type) -> list[type]:

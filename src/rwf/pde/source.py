@@ -5,9 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rwf.spec import digest
-
-_PYTHON = Path(ast.__file__).resolve().parent  # its own modules: all are neighbours there, and nobody edits them
+from rwf.spec import digest, is_installed
 
 
 def source_of(module: str) -> str:
@@ -37,7 +35,7 @@ def _with_neighbours(path: Path) -> dict[Path, str]:
 
 def _neighbours(tree: ast.Module, file: Path, folder: Path) -> Iterator[Path]:
     """The files in a folder, or below it, that a file imports."""
-    if "site-packages" in folder.parts or "dist-packages" in folder.parts or folder == _PYTHON:
+    if is_installed(folder):
         return
     for start, name in _imports(tree, file, folder):
         place = start

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -41,7 +42,7 @@ def grid_markdown(records: Sequence[Record]) -> str:
 
 def _table(layout: Layout) -> Table:
     title = Text.assemble(layout.title, (" QUICK", "bold yellow") if layout.quick else "")
-    caption = "\n".join([f"data: {layout.data}", _legend(layout), *layout.notes])
+    caption = escape("\n".join([f"data: {layout.data}", _legend(layout), *layout.notes]))  # u[x] is no style
     # As narrow as can be: four means with their spread must stand side by side on 80 columns.
     style: Any = {"box": box.SIMPLE_HEAD, "padding": 0, "min_width": 76}
     table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", **style)
