@@ -288,7 +288,7 @@ def test_each_recipe_of_a_problem_is_drawn_and_no_run_of_a_grid_for_it(tmp_path)
     assert not any(record.setting or record.quick for drawing in drawings for record in drawing.records)
 
 
-def test_a_file_may_have_several_recipes_and_neighbours(tmp_path):
+def test_a_file_may_have_several_recipes_and_neighbours(tmp_path, monkeypatch):
     (tmp_path / "neighbour_of_pair.py").write_text(_PAIR)
     (tmp_path / "two.py").write_text(
         "from dataclasses import replace\n"
@@ -296,9 +296,10 @@ def test_a_file_may_have_several_recipes_and_neighbours(tmp_path):
         "RECIPES = FIRST | {'cold': replace(FIRST['pair'], name='cold', variant='cold', steps=8)}\n"
     )
     path = list(sys.path)
+    monkeypatch.setattr(sys, "path", list(path))
     assert find_recipe(str(tmp_path / "two.py")).recipe.steps == 4
     assert find_recipe(f"{tmp_path / 'two.py'}:cold").recipe.steps == 8
-    assert sys.path == path
+    assert sys.path == [*path, str(tmp_path)]  # once, and behind all that is installed
     with pytest.raises(ValueError, match=r"No recipe of two.py is called 'clod'. Did you mean 'cold'"):
         find_recipe(f"{tmp_path / 'two.py'}:clod")
 
