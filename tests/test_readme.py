@@ -39,7 +39,8 @@ DIFFERENCES = {
     "shapes, Dragon": ("shape/dragon", "gaussian", "iou"),
     "shapes, Armadillo": ("shape/armadillo", "gaussian", "iou"),
     "Lego": ("nerf/lego", "gaussian", "psnr"),
-    "diffusion–reaction": ("dr", "deeponet", "rel_l2"),
+    "diffusion–reaction, no features": ("dr", "deeponet", "rel_l2"),
+    "diffusion–reaction, gradients clipped": ("dr", "deeponet+clipped", "rel_l2"),
     "advection under SOAP": ("soap", "advection", "rel_l2"),
     "advection, curriculum": ("advection", "curriculum", "rel_l2"),
     "advection, causal": ("advection", "causal", "rel_l2"),
@@ -88,7 +89,8 @@ def record_of(records, case, variant, parametrization, *, tuned=False):
 
 def faster_variant(records, case, variant):
     """The variant at RWF's first effective rate, or None."""
-    found = [r.variant for r in records if r.case == case and re.fullmatch(rf"{variant}\+optim\.lr=[\d.]+", r.variant)]
+    name = re.compile(rf"{re.escape(variant)}\+optim\.lr=[\d.]+")
+    found = [r.variant for r in records if r.case == case and name.fullmatch(r.variant)]
     assert len(set(found)) < 2
     return found[0] if found else None
 

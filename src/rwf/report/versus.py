@@ -116,7 +116,9 @@ def _difference(comparison: Comparison) -> str:
     """All three numbers to the same place, the second one that counts in the width of the interval."""
     low, high = comparison.low or 0.0, comparison.high or 0.0
     place = max(0, 1 - math.floor(math.log10((high - low) / 2))) if high > low else 3
-    difference, low, high = (f"{value:z.{min(place, 9)}f}" for value in (comparison.difference, low, high))
+    places = min(place, 9)
+    difference = f"{comparison.difference:z.{places}f}"  # ends keep the sign of a zero: it says which side they are on
+    low, high = (f"{value:.{places}f}" for value in (low, high))
     return f"{difference} ({low} to {high})".replace("-", "−")
 
 
