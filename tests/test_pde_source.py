@@ -116,7 +116,10 @@ def test_a_neighbour_is_that_of_the_folder_and_as_it_is_now(tmp_path, monkeypatc
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "decay.py").write_text(_FILE.replace("IMPORT", "from physics import rhs"))
         (tmp_path / folder / "physics.py").write_text(_PHYSICS.replace("5", rate))
+        (tmp_path / folder / "__main__.py").write_text("")
+    running = sys.modules["__main__"]
     assert [rate_of(tmp_path / folder / "decay.py") for folder in "aba"] == [5, 6, 5]
+    assert sys.modules["__main__"] is running
     (tmp_path / "a" / "physics.py").write_text(_PHYSICS.replace("5", "7"))
     assert rate_of(tmp_path / "a" / "decay.py") == 7
 

@@ -214,7 +214,7 @@ def _forget_neighbours(folder: Path) -> None:
     for name, module in list(sys.modules.items()):
         file, first = getattr(module, "__file__", None), name.partition(".")[0]
         is_neighbour = (folder / f"{first}.py").is_file() or (folder / first).is_dir()
-        if file and is_neighbour and first != "rwf" and not is_installed(Path(file)):
+        if file and is_neighbour and first not in ("rwf", "__main__") and not is_installed(Path(file)):
             del sys.modules[name]
 
 
