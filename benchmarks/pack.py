@@ -1,12 +1,14 @@
 """A folder with all that rows need on a machine where nothing can be installed: the commit, pure packages, data.
 
     python benchmarks/pack.py carry --data cavity_re1000.mat          # here; then take the folder there, and
-    bash carry/run.sh 9 "dr plain; dr rwf" "advection/causal aa"      # minutes, and lanes as of lanes.py
+    bash carry/run.sh 28 "dr plain; dr rwf" "advection/causal aa"     # minutes, and lanes as of lanes.py
+    bash carry/run.sh                                                 # where a command may last less: waits again
 
 `--packages` are those that the other machine lacks, `--python` is its version, `--data` files are taken from the folder
-that RWF_DATA names. There, runs go to runs/, where those of carry/runs are put first, and the next call continues them;
-lanes share a GPU by NVIDIA's MPS where that is installed. If the variable OUT names a folder, the runs are packed into
-it by bring.py. Copy runs/.programs into carry/runs as well: it saves minutes of compiling.
+that RWF_DATA names. There, runs go to runs/, where those of carry/runs are put first; what is not finished in its
+minutes is saved, and goes on with the next call that names it. Lanes share a GPU by NVIDIA's MPS where that is
+installed. If the variable OUT names a folder, the runs are packed into it by bring.py. Copy runs/.programs into
+carry/runs as well: it saves minutes of compiling.
 """
 
 import argparse
@@ -19,24 +21,6 @@ import zipfile
 from pathlib import Path
 
 PACKAGES = ("tyro", "docstring-parser", "typeguard", "folx")
-SCRIPT = """\
-#!/usr/bin/env bash
-# Written by benchmarks/pack.py. bash {folder}/run.sh MINUTES LANE..., or `source {folder}/run.sh` for its environment.
-here=$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd)
-export PYTHONPATH="$here/src:$here/py" RWF_COMMIT={commit} RWF_DATA="$here/data" RWF_CACHE="$PWD/runs/cache"
-export XLA_PYTHON_CLIENT_PREALLOCATE=false PYTHONUNBUFFERED=1
-[ "${{BASH_SOURCE[0]}}" = "$0" ] || return 0
-set -euo pipefail
-minutes=$1; shift
-[ ! -d "$here/runs" ] || {{ mkdir -p runs && cp -rn "$here/runs/." runs; }}
-if command -v nvidia-cuda-mps-control >/dev/null; then
-  export CUDA_MPS_PIPE_DIRECTORY="$PWD/runs/.mps" CUDA_MPS_LOG_DIRECTORY="$PWD/runs/.mps"
-  mkdir -p "$CUDA_MPS_PIPE_DIRECTORY"
-  nvidia-cuda-mps-control -d || true # it may run already
-fi
-python3 "$here/benchmarks/lanes.py" --minutes "$minutes" --out runs "$@" || echo "lanes ended with $?"
-[ -z "${{OUT:-}}" ] || python3 "$here/benchmarks/bring.py" runs "$OUT"
-"""
 
 
 def pack(folder: Path, commit: str, data: list[Path], packages: list[str], python: str) -> None:
@@ -61,7 +45,8 @@ def pack(folder: Path, commit: str, data: list[Path], packages: list[str], pytho
                 raise SystemExit(f"{wheel.name} is no pure package, and cannot be carried so.")
             with zipfile.ZipFile(wheel) as file:
                 file.extractall(folder / "py")
-    (folder / "run.sh").write_text(SCRIPT.format(folder=folder.name, commit=commit))
+    (folder / "commit").write_text(commit)
+    shutil.copy(folder / "benchmarks" / "run.sh", folder)
 
 
 def main() -> int:
