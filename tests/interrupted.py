@@ -24,7 +24,7 @@ class StopAt(Progress):
         super().__init__(quiet=True)
         self.step, self.notes = step, []
 
-    def note(self, text):
+    def note(self, text, **_):
         self.notes.append(text)
 
     @contextlib.contextmanager

@@ -214,6 +214,47 @@ def test_sensors_that_nearly_vanish_beside_the_rest_are_remarked(tmp_path, suffi
     assert not find_recipe(str(write(tmp_path / f"alike{suffix}", own(a=alike)))).recipe.task.remarks(10)
 
 
+def test_an_end_that_rounding_left_near_zero_is_no_sensor_that_vanishes(tmp_path):
+    rng, x = np.random.default_rng(0), np.linspace(0, 1, 9)
+    a = sum(rng.normal(size=(20, 1)) * np.sin(k * np.pi * x) for k in range(1, 6))
+    assert 0 < np.abs(a[:, -1]).max() < 1e-14
+    assert not find_recipe(str(write(tmp_path / "held.npz", own(a=a)))).recipe.task.remarks(10)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".h5"])
+@pytest.mark.parametrize("name", ["a", "u"])
+def test_numbers_that_stand_for_what_is_not_known_are_remarked(tmp_path, suffix, name):
+    array = np.random.default_rng(0).normal(size=(20, 6))
+    for value in (-9999.0, 1e20):
+        filled = array.copy()
+        filled[[2, 7, 11], [1, 0, 5]] = value
+        (remark,) = find_recipe(str(write(tmp_path / f"f{suffix}", own(**{name: filled})))).recipe.task.remarks(10)
+        mean = filled[:18][filled[:18] != value].mean()
+        assert remark.startswith(f"{name} of f{suffix} is {value:g} at 3 places, and {mean:.3g} give or take")
+    loads = np.where(array > 1, 100 + array, 0)  # most sensors have none: zero stands for nothing else
+    ones = np.where(array > 1, 7, 0)  # two kinds
+    once = np.concatenate([array[:5], 50 * array[5:6], array[6:]])  # large, and each value once
+    for usual in (array, loads, ones, once):
+        path = write(tmp_path / f"usual{suffix}", own(**{name: usual}))
+        assert "stands for" not in str(find_recipe(str(path)).recipe.task.remarks(10))
+
+
+@pytest.mark.parametrize("name", ["a", "u"])
+def test_a_function_beside_which_the_others_vanish_is_remarked(tmp_path, name):
+    array = own()[name].astype(float)
+    array[[7, 9]] *= [[1e6], [1e4]]
+    (remark,) = find_recipe(str(write(tmp_path / "big.npz", own(**{name: array})))).recipe.task.remarks(10)
+    assert remark.startswith(f"{name}[7] of big.npz is ")
+    assert " times as large as the median function, and 1 more over 100: beside it the others are hardly" in remark
+
+
+def test_what_is_remarked_of_a_file_is_said_once_for_all_parametrizations(tmp_path, capsys):
+    path = write(tmp_path / "more.npz", own(notes=np.zeros(1)))
+    few = ["--steps", "20", "--log-every", "10", "--seeds", "1", "--out", str(tmp_path / "runs"), "--no-report"]
+    assert main(["run", str(path), "--parametrization", "plain", "rwf", *few]) == 0
+    assert capsys.readouterr().err.count("nothing reads notes of more.npz") == 1
+
+
 @pytest.mark.parametrize("suffix", [".npz", ".h5"])
 def test_points_that_stand_twice_with_other_values_are_remarked(tmp_path, suffix):
     """Such as those of a second time, whose coordinate was left out; a mesh may say the same node twice."""

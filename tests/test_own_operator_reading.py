@@ -55,7 +55,7 @@ def test_an_offset_or_a_unit_changes_nothing_that_a_net_is_trained_on(tmp_path, 
 @pytest.mark.parametrize(("name", "row"), [("a", 19), ("a", 5), ("u", 5), ("y", 5), ("u_test", 1)])
 def test_values_that_float32_cannot_hold_beside_the_others_are_refused(tmp_path, monkeypatch, name, row, memory):
     """Before training, whether they are loaded or not: rows that the scaling is not measured on, of the test or not."""
-    monkeypatch.setattr(own_operator, "_SAMPLE", 2)
+    monkeypatch.setattr(operator_data, "_SAMPLE", 2)
     arrays = doubles() | ({"a_test": np.ones((2, 3)), "u_test": np.ones((2, 6))} if name == "u_test" else {})
     arrays["y"] = np.tile(arrays["y"], (20, 1, 1)) if name == "y" else arrays["y"]
     arrays[name][row, 0] = 1e60

@@ -84,10 +84,14 @@ class Job(Spec):
 
     @property
     def title(self) -> str:
-        """A short name for people: of many settings that were changed, the first ones and how many more."""
+        """A short name for people."""
         tag = " (tuned)" if self.tuned else " (tuning)" if self.purpose == "tune" else ""
-        variant = "+".join([self.recipe.variant, *few(self._changes())])
-        return f"{self.recipe.case} {variant} {self.parametrization}{tag}"
+        return f"{self.recipe_title} {self.parametrization}{tag}"
+
+    @property
+    def recipe_title(self) -> str:
+        """The same of all parametrizations: of many settings that were changed, the first ones and how many more."""
+        return f"{self.recipe.case} {'+'.join([self.recipe.variant, *few(self._changes())])}"
 
     @property
     def folder(self) -> str:

@@ -31,11 +31,13 @@ class Progress:
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet
         self.console = Console(stderr=True)
+        self._noted: set[str] = set()
 
-    def note(self, text: str) -> None:
-        """A line that should be read, even after the bars are gone; not printed when quiet."""
-        if not self.quiet:
+    def note(self, text: str, *, once: bool = False) -> None:
+        """A line that should be read, even after the bars are gone; not printed when quiet, nor again if `once`."""
+        if not self.quiet and not (once and text in self._noted):
             self.console.print(escape(text), highlight=False, soft_wrap=True)
+        self._noted.add(text)
 
     @contextmanager
     def bar(self, title: str, steps: int, first: int = 0) -> Iterator[Bar]:

@@ -61,7 +61,7 @@ def run_job(
     if time.monotonic() > deadline:
         raise InterruptedRunError(f"{job.title}: not begun, the time is over")
     for remark in job.recipe.task.remarks(job.recipe.steps, job.recipe.net, job.recipe.encoding):
-        progress.note(f"{job.title}: {remark}")
+        progress.note(f"{job.recipe_title}: {remark}", once=True)  # it holds for all parametrizations
     task, shared = train.load_tasks(job)
     data = data_hash(job, task, shared)
     with record.locked(folder):

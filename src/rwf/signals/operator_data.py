@@ -36,6 +36,7 @@ _WEIGHTS = np.sqrt([2, 3])  # whose multiples, less their whole part, never come
 _NEAR = (
     1e-5  # of a coordinate's range: more than float32 rounds, less than two of some hundred sensors in the other order
 )
+_SAMPLE = 1_000  # functions
 _PART = 2**25  # bytes that are looked at at a time, as float64; one function at least
 
 
@@ -190,6 +191,11 @@ def _digests(rows: np.ndarray) -> Iterator[bytes]:
     """A hash of each row, the same for the same numbers of another type."""
     for row in rows.astype(np.float64) + 0.0:  # -0 becomes 0
         yield hashlib.blake2b(np.ascontiguousarray(row).data, digest_size=16).digest()
+
+
+def sample(rows: int) -> Int[np.ndarray, " rows"]:
+    """Some of the first `rows` functions, evenly spread, on which a large file is judged."""
+    return np.unique(np.linspace(0, rows - 1, min(rows, _SAMPLE)).astype(int))
 
 
 def parts(array: Any, rows: Int[np.ndarray, " rows"]) -> Iterator[tuple[int, np.ndarray]]:

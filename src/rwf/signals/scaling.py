@@ -1,5 +1,6 @@
 """Bringing a person's own numbers to the size that nets are made for, and back."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -46,6 +47,20 @@ class Scaling:
     def restore(self, u: Float[Array | np.ndarray, "..."]) -> Float[Array | np.ndarray, "..."]:
         """What a net returns, in the units of the data; NumPy's as float64."""
         return u * self.u_size if isinstance(u, jax.Array) else np.asarray(u, np.float64) * self.u_size
+
+
+def moments(parts: Iterable[np.ndarray]) -> tuple[float, float]:
+    """Mean and standard deviation of all numbers of some parts; large ones are divided before they are squared."""
+    found = []
+    for part in parts:
+        top = float(max(part.max(), -float(part.min()))) or 1.0
+        x = part / np.float64(top)
+        found.append((x.size, top * x.mean(), top * x.std()))
+    sizes, means, deviations = np.array(found).T
+    top = np.abs([means, deviations]).max() or 1.0
+    mean = np.average(means / top, weights=sizes)
+    squares = (deviations / top) ** 2 + (means / top - mean) ** 2
+    return float(top * mean), float(top * np.sqrt(np.average(squares, weights=sizes)))
 
 
 def _scaled(x: Any, shift: float | tuple[float, ...], size: float | tuple[float, ...]) -> Any:

@@ -2,7 +2,7 @@
 
 import atexit
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -11,24 +11,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 from tyro.conf import Suppress
 
 from rwf.errors import check_only_signal
 from rwf.nets.blocks import fitting
 from rwf.recipe import Adam, DeepONet, EncodingSpec, NetSpec, Recipe, TaskSpec
 from rwf.signals import operator_data
-from rwf.signals.scaling import Scaling
+from rwf.signals.scaling import Scaling, moments
 from rwf.tasks.base import Task
 from rwf.tasks.operator import Holdout, OperatorRegression, drawn, hash_of_rows
+from rwf.tasks.own_operator_doubts import doubts
 
 _LARGEST_TEST = 1_000  # functions that are held out at most where nobody says how many,
 _TEST_BYTES = 2**28  # and so many bytes of them, as float32: they stay in memory
-_FEW = 10  # functions: with fewer to train on a remark is made
-_SAMPLE = 1_000  # functions of a large file that its scaling is measured on
-_OFFSET = 0.1  # of the mean: outputs that differ by less are remarked,
-_HIDDEN = 1e-3  # of the deviation of all that sensors read: one that reads the same to within that,
-_APART = 0.1  # of the deviation of u: points with two values that are further apart
 SHORTER = {"steps": 1_000, "log_every": 100, "seeds": 2, "net.depth": 3}  # what --quick changes
 
 
@@ -115,7 +111,10 @@ class OwnOperator(TaskSpec):
         return f"own operator data ({self.content[:8] or self.path})"
 
     def remarks(self, steps: int, net: NetSpec | None = None, encoding: EncodingSpec | None = None) -> list[str]:
-        return list(_remarks(self, Path(self.path).stat().st_mtime_ns)) if Path(self.path).is_file() else []
+        if not Path(self.path).is_file():
+            return []
+        found = operator_data.shapes(self.path)
+        return list(doubts(self.path, found, _trained(self, found), Path(self.path).stat().st_mtime_ns))
 
 
 def recipe_for(path: str) -> Recipe:
@@ -169,73 +168,6 @@ def _build(spec: OwnOperator, modified: int) -> OperatorRegression | StreamedReg
     return OperatorRegression(a, y, u, holdout, spec.functions, spec.points, scaling, content, places)
 
 
-@functools.lru_cache(maxsize=1)
-def _remarks(spec: OwnOperator, modified: int) -> tuple[str, ...]:
-    found, name = operator_data.shapes(spec.path), Path(spec.path).name
-    rows = _trained(spec, found)
-    tested = found.tested or found.functions - rows
-    few = f"{name} has {rows} function{'s' if rows > 1 else ''} to train on and {tested} to test with: an operator is "
-    few += "hardly learnt from so few, and its error hardly known"
-    leaked = operator_data.repeated(spec.path, rows)
-    leak = f"{leaked} of the {tested} functions of the test are trained on too (the same values of a in {name}): "
-    leak += "their error says nothing about new functions"
-    unread = f"nothing reads {', '.join(found.unread)} of {name}"
-    told = {few: rows < _FEW, leak: leaked, unread: found.unread, **_offset(spec.path, name, rows)}
-    told |= _hidden(spec.path, name, rows) | _contradicted(spec.path, name, rows)
-    return tuple(remark for remark, holds in told.items() if holds)
-
-
-def _offset(path: str, name: str, rows: int) -> dict[str, bool]:
-    """Of outputs that are nearly one number, which has a small relative error: a remark, and whether they are."""
-    with operator_data.opened(path) as arrays:
-        mean, deviation = _moments(part for _, part in operator_data.parts(arrays["u"], _sample(rows)))
-    share = deviation / abs(mean) if mean else 1.0
-    remark = f"u of {name} is {mean:.6g} give or take {deviation:.2g}: that number alone has a relative error of "
-    remark += f"{share:.1g}, and what there is to learn is below it. Save u less {mean:.6g}, and add it again later"
-    return {remark: share < _OFFSET}
-
-
-def _hidden(path: str, name: str, rows: int) -> dict[str, bool]:
-    """Of sensors that vary so little, beside what all hold, that a net is nearly given one number there: a remark."""
-    with operator_data.opened(path) as arrays:
-        read = functools.partial(operator_data.parts, arrays["a"], _sample(rows))
-        deviation = _moments(part for _, part in read())[1]
-        ends = [(part.min(axis=0) / 2, part.max(axis=0) / 2) for _, part in read()]  # halves: a span may overflow
-    span = np.max([high for _, high in ends], axis=0) - np.min([low for low, _ in ends], axis=0)
-    hidden = np.argwhere((span > 0) & (span < _HIDDEN * deviation)).tolist()
-    first = ", ".join(map(str, hidden[0])) if hidden else ""
-    remark = f"{len(hidden)} of the {span.size} sensors of a in {name}, the first a[:, {first}], differ between "
-    remark += f"functions by less than {_HIDDEN:g} of the deviation of all, {deviation:.2g}: the net hardly sees that. "
-    remark += "Save a less its mean over the functions, and each quantity in it divided by its own deviation"
-    return {remark: bool(hidden)}
-
-
-def _contradicted(path: str, name: str, rows: int) -> dict[str, bool]:
-    """Of points that stand twice, at which a function has two values: a remark."""
-    with operator_data.opened(path) as arrays:
-        y = np.asarray(arrays["y"])
-        if y.ndim == 3:
-            return {}
-        _, first, place = np.unique(y, axis=0, return_index=True, return_inverse=True)
-        twice = np.flatnonzero(first[place.reshape(-1)] != np.arange(len(y)))
-        other = first[place.reshape(-1)[twice]]
-        if not len(twice):
-            return {}
-        read = functools.partial(operator_data.parts, arrays["u"], _sample(rows))
-        deviation = _moments(part for _, part in read())[1]
-        apart = np.zeros(len(twice), bool)
-        for _, u in read():
-            apart |= (np.abs(u[:, twice] / 2 - u[:, other] / 2) > _APART / 2 * deviation).any(axis=0)
-    remark = f"{apart.sum()} of the {len(y)} points of y in {name} stand there before, where u has other values. An "
-    remark += "operator has one value at a point: is a coordinate missing, such as the time?"
-    return {remark: bool(apart.any())}
-
-
-def _sample(rows: int) -> Int[np.ndarray, " rows"]:
-    """Some functions of those that are trained on, evenly spread."""
-    return np.unique(np.linspace(0, rows - 1, min(rows, _SAMPLE)).astype(int))
-
-
 def _trained(spec: OwnOperator, found: operator_data.Shapes) -> int:
     """How many functions are trained on: all, or all but the last ones."""
     if found.tested and spec.test:
@@ -261,12 +193,12 @@ def _trained(spec: OwnOperator, found: operator_data.Shapes) -> int:
 
 def _scaling(path: str, arrays: Any, rows: int) -> Scaling:
     """What brings the functions that are trained on to the size that nets are made for, from a sample of them."""
-    sample = _sample(rows)
+    sample = operator_data.sample(rows)
     y, of_y = arrays["y"], sample if len(arrays["y"].shape) == 3 else np.arange(len(arrays["y"]))
     spans = [(p.min(axis=0), p.max(axis=0)) for p in (_flat(part) for _, part in operator_data.parts(y, of_y))]
     low, high = np.min([low for low, _ in spans], axis=0), np.max([high for _, high in spans], axis=0)
     size = np.where(high > low, high - low, 1.0)
-    a, u = (_moments(part for _, part in operator_data.parts(arrays[name], sample)) for name in ("a", "u"))
+    a, u = (moments(part for _, part in operator_data.parts(arrays[name], sample)) for name in ("a", "u"))
     numbers = (a[0], a[1] or 1.0, tuple(low.tolist()), tuple(size.tolist()), float(np.hypot(*u)) or 1.0)
     if not np.isfinite(np.hstack(numbers)).all():
         raise ValueError(f"{path}: its numbers are too large for float64 to tell their size. Use other units.")
@@ -275,20 +207,6 @@ def _scaling(path: str, arrays: Any, rows: int) -> Scaling:
 
 def _flat(y: np.ndarray) -> Float[np.ndarray, "points coordinates"]:
     return y.reshape(-1, y.shape[-1]).astype(np.float64)
-
-
-def _moments(parts: Iterable[np.ndarray]) -> tuple[float, float]:
-    """Mean and standard deviation of all numbers of some parts; large ones are divided before they are squared."""
-    found = []
-    for part in parts:
-        top = float(max(part.max(), -float(part.min()))) or 1.0
-        x = part / np.float64(top)
-        found.append((x.size, top * x.mean(), top * x.std()))
-    sizes, means, deviations = np.array(found).T
-    top = np.abs([means, deviations]).max() or 1.0
-    mean = np.average(means / top, weights=sizes)
-    squares = (deviations / top) ** 2 + (means / top - mean) ** 2
-    return float(top * mean), float(top * np.sqrt(np.average(squares, weights=sizes)))
 
 
 def _holdout(path: str, arrays: Any, rows: int, scaling: Scaling) -> Holdout:
