@@ -15,6 +15,7 @@ from fabricate import LOOKS, job, run_folder
 from rwf import report
 from rwf.environment import hashed
 from rwf.report import results_format
+from rwf.report.notes import notes
 from rwf.report.results_format import LIMIT, seal_of
 
 REPOSITORY = Path(__file__).parents[1]
@@ -122,9 +123,44 @@ def test_more_seeds_join_those_of_a_results_file(runs, tmp_path, more):
     records = report.load([path, tmp_path / "new"])
     row = next(row for row in report.rows_of(records) if row.metric == "rel_l2")
     assert (row.parametrization, row.n) == ("plain", 6 + more)
-    assert records[0].curves.are_quantiles  # of the larger part: those of both cannot be had
+    assert records[0].curves.quantiles_of == 8  # of the larger part: those of both cannot be had
+    assert f"Plain (none): the curves are of 8 of the {6 + more} runs." in notes(records)
     (again,) = report.save_results(records, tmp_path / "both")
     report.check_results(again)
+    assert report.load([again])[0].curves.quantiles_of == 8
+
+
+@pytest.mark.parametrize(("kept", "more"), [(1, 1), (1, 2), (2, 1), (1, 4), (3, 5)])
+def test_curves_of_few_seeds_in_a_results_file_are_joined_by_those_of_more(tmp_path, kept, more):
+    """As when the seeds of a long training come one by one, and the folders of the first are gone."""
+    first = run_folder(tmp_path / "first", job("plain", seeds=kept), 0.5)
+    second = run_folder(tmp_path / "second", job("plain", seeds=more, first_seed=kept), 0.7)
+    path = saved(first, tmp_path)
+    (whole,), (joined,) = report.load([first, second]), report.load([path, second])
+    (again,) = report.save_results([joined], tmp_path / "both")
+    (read,) = report.load([again])
+    assert len(whole.members) == kept + more
+    assert notes([joined]) == notes([read]) == notes([whole])
+    for record in (joined, read):
+        for name in ("loss", "rel_l2", "weight_change"):
+            for one, other in zip(
+                vars(whole.curves.band(name)).values(), vars(record.curves.band(name)).values(), strict=True
+            ):
+                np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+def test_a_seed_that_is_there_twice_with_another_end_is_told(runs, tmp_path):
+    path, told = saved(runs, tmp_path), []
+    report.load([path, runs], told.append)
+    assert not told
+    other = run_folder(tmp_path / "other", job("plain", seeds=6), 0.25)
+    (record,) = report.load(
+        [saved(other, tmp_path / "others"), run_folder(tmp_path / "own", job("plain", seeds=6), 0.5)], told.append
+    )
+    assert len(record.members) == 6
+    assert len(told) == 1
+    assert "plain: of 6 seeds and signals there are two runs with other ends, the first seed 0, signal 0" in told[0]
+    assert f"{record.parts[0].folder} is kept" in told[0]
 
 
 def test_a_run_that_a_results_file_has_already_is_not_counted_twice(runs, tmp_path):

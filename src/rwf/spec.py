@@ -135,7 +135,8 @@ def _with_values(spec: Any, values: Mapping[str, Any], prefix: str) -> Any:
         if rest:
             below.setdefault(name, {})[rest] = value
         else:
-            changed[name] = value
+            is_whole = type(value) is int and type(getattr(spec, name)) is float
+            changed[name] = float(value) if is_whole else value  # 2 is the same setting as 2.0, and hashes alike
     for name, deeper in below.items():
         changed[name] = _with_values(changed.get(name, getattr(spec, name)), deeper, f"{prefix}{name}.")
     return dataclasses.replace(spec, **changed)

@@ -39,7 +39,7 @@ def clip_spikes(factor: float | Float[Array, ""]) -> optax.GradientTransformatio
         limit = factor * state.mean / (1 - DECAY ** jnp.maximum(state.seen, 1))
         is_spike = (limit > 0) & (length > limit)  # 0: none before, or none but zeros
         share = jnp.where(is_spike, limit / jnp.where(is_spike, length, 1.0), 1.0)
-        mean = DECAY * state.mean + (1 - DECAY) * share * length
+        mean = DECAY * state.mean + (1 - DECAY) * jnp.where(is_spike, limit, length)  # a length may overflow
         return jax.tree.map(lambda g: share * g, updates), ClipSpikesState(mean, state.seen + 1)
 
     return optax.GradientTransformation(init, update)

@@ -1,4 +1,4 @@
-"""What was measured during training, by member or, from a results file, as a band over members."""
+"""What was measured during training: by member, or, where a results file has it of many, as a band over members."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,24 +22,29 @@ class Band:
 
 @dataclass(frozen=True)
 class Curves:
-    """Metrics over training: `values` hold a column a member or, from a results file, one a quantile."""
+    """Metrics over training: `values` hold a column a member or, where `quantiles_of` says of how many, a quantile."""
 
     step: Int[np.ndarray, " looks"]
     values: Mapping[str, Float[np.ndarray, "looks columns"]]
-    are_quantiles: bool = False
+    quantiles_of: int | None = None
+
+    @property
+    def members(self) -> int:
+        """How many members these are the curves of."""
+        return self.quantiles_of or max((values.shape[1] for values in self.values.values()), default=0)
 
     def band(self, name: str) -> Band | None:
         """The band of one metric over the members, or None if it was not measured."""
         if name not in self.values:
             return None
         values = self.values[name]
-        columns = values if self.are_quantiles else _quantiles(values)
+        columns = values if self.quantiles_of else _quantiles(values)
         seen = np.isfinite(columns).all(axis=1)
         return Band(self.step[seen], *columns[seen].T)
 
     def take(self, columns: Sequence[int]) -> "Curves":
         """The curves of some members; quantiles stay those of all."""
-        if self.are_quantiles:
+        if self.quantiles_of:
             return self
         return Curves(self.step, {name: values[:, list(columns)] for name, values in self.values.items()})
 
@@ -57,29 +62,35 @@ def curves_of(looks: Mapping[str, Float[np.ndarray, "..."]]) -> Curves:
 
 
 def joined(one: Curves, other: Curves) -> Curves:
-    """The curves of two groups of members, at the steps that both were looked at."""
-    if one.are_quantiles or other.are_quantiles:
-        raise ValueError("Quantiles of two groups cannot be joined: take those of the larger group.")
+    """The curves of two groups of members, at the steps that both were looked at.
+
+    Quantiles of two groups say nothing of those of both: they stay those of the larger group.
+    """
+    if one.quantiles_of or other.quantiles_of:
+        return as_quantiles(max(one, other, key=lambda curves: curves.members))
     steps, left, right = np.intersect1d(one.step, other.step, return_indices=True)
     names = [name for name in one.values if name in other.values]
     return Curves(steps, {n: np.hstack([one.values[n][left], other.values[n][right]]) for n in names})
 
 
 def as_quantiles(curves: Curves) -> Curves:
-    """The band of all members, as a results file has it."""
-    return curves if curves.are_quantiles else thinned(curves, len(curves.step))
+    """The band of all members."""
+    if curves.quantiles_of:
+        return curves
+    quantiles = {name: _quantiles(values) for name, values in curves.values.items()}
+    return Curves(curves.step, quantiles, curves.members)
 
 
-def thinned(curves: Curves, looks: int) -> Curves:
-    """The quantiles of some curves at so many looks or fewer, the first and the last among them."""
-    bands = {name: band for name in curves.values if (band := curves.band(name)) is not None}
+def worth_keeping(curves: Curves, looks: int) -> Curves:
+    """What a results file has of some curves: so many looks or fewer, the first and the last among them.
+
+    Of members that are no more than quantiles there are all, so that those of other seeds may join them later.
+    """
+    if curves.members > len(QUANTILES):
+        curves = as_quantiles(curves)
     index = np.unique(np.linspace(0, len(curves.step) - 1, min(looks, len(curves.step))).round().astype(int))
-    values = {}
-    for name, band in bands.items():
-        columns = np.full((len(curves.step), len(QUANTILES)), np.nan)
-        columns[np.isin(curves.step, band.step)] = np.stack([band.median, band.low, band.high], axis=1)
-        values[name] = columns[index]
-    return Curves(curves.step[index], values, are_quantiles=True)
+    values = {name: columns[index] for name, columns in curves.values.items()}
+    return Curves(curves.step[index], values, curves.quantiles_of)
 
 
 def _quantiles(values: Float[np.ndarray, "looks members"]) -> Float[np.ndarray, "looks 3"]:

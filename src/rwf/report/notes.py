@@ -22,8 +22,8 @@ def quick_notes(records: Sequence[Record]) -> list[str]:
 
 
 def line_notes(records: Sequence[Record]) -> list[str]:
-    """Which trainings behind the lines of a table went wrong: diverged, jumped, or ended far behind the others."""
-    return divergence_notes(records) + jump_notes(records) + outlier_notes(records)
+    """Which trainings behind the lines of a table went wrong, in which way, and which curves are not of all."""
+    return divergence_notes(records) + jump_notes(records) + outlier_notes(records) + curve_notes(records)
 
 
 def _altered(records: Sequence[Record]) -> str:
@@ -49,6 +49,16 @@ def data_notes(records: Sequence[Record]) -> list[str]:
         "machine, or see that the difference is rounding, before you compare them."
         for found in hashes.values()
         if len(found) > 1
+    ]
+
+
+def curve_notes(records: Sequence[Record]) -> list[str]:
+    """One sentence for each record whose curves are of some members: bands that were kept apart cannot be joined."""
+    return [
+        f"{PARAMETRIZATIONS.get(r.parametrization, r.parametrization)} ({r.variant}"
+        f"{', tuned rate' if r.tuned else ''}): the curves are of {r.curves.members} of the {len(r.members)} runs."
+        for r in records
+        if 0 < r.curves.members < len(r.members)
     ]
 
 

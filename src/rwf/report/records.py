@@ -3,12 +3,13 @@
 Everything else in this room reads records only.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rwf.record import Run
-from rwf.report.curves import Curves, as_quantiles, curves_of, joined
+from rwf.report.curves import Curves, curves_of, joined
 from rwf.report.jumps import jumped
 from rwf.report.reaching import reached
 
@@ -148,12 +149,17 @@ def part_of(run: Run) -> Part:
     return Part(str(run.folder), kept, run.environment, summary, run)
 
 
-def merge(records: Iterable[Record]) -> list[Record]:
-    """Puts the parts of each experiment together: seeds that were run at different times are one record."""
+def merge(records: Iterable[Record], note: Callable[[str], None] | None = None) -> list[Record]:
+    """Puts the parts of each experiment together: seeds that were run at different times are one record.
+
+    Of a seed that is there twice one run is kept, and `note` is told of the other where it ended elsewhere.
+    """
     merged: dict[tuple[Any, ...], Record] = {}
     # Newest first, and run folders before results files: they still have the weights.
     for record in sorted(records, key=lambda r: (r.parts[0].run is None, -r.time)):
         key = (record.line, record.experiment, record.data)
+        if key in merged and note is not None:
+            _tell_of_others(merged[key], record, note)
         merged[key] = _joined(merged[key], record) if key in merged else record
     return [_in_order(record) for record in merged.values()]
 
@@ -168,6 +174,26 @@ def _member(run: Run, index: int) -> Member:
     return Member(seed, signal, final, run.summary["diverged"][index], 0, index, jumped(run, index))
 
 
+def _tell_of_others(kept: Record, other: Record, note: Callable[[str], None]) -> None:
+    known = {member.pair: member for member in kept.members}
+    twice = [(known[member.pair], member) for member in other.members if member.pair in known]
+    differ = [(one, two) for one, two in twice if not _ended_alike(one, two)]
+    if differ:
+        one, two = differ[0]
+        note(
+            f"{kept.case} {kept.variant} {kept.parametrization}: of {len(differ)} seeds and signals there are two runs "
+            f"with other ends, the first seed {one.seed}, signal {one.signal}. {kept.parts[one.part].folder} is kept, "
+            f"and {other.parts[two.part].folder} left out"
+        )
+
+
+def _ended_alike(one: Member, other: Member) -> bool:
+    """To the digits that a results file keeps; seconds differ anyhow, and what one alone has measured says nothing."""
+    shared = [name for name in one.final if name in other.final and not name.startswith("seconds")]
+    values = [(one.final[name], other.final[name]) for name in shared]
+    return all(a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=1e-5)) for a, b in values)
+
+
 def _joined(one: Record, other: Record) -> Record:
     known = {member.pair for member in one.members}
     new = [i for i, member in enumerate(other.members) if member.pair not in known]
@@ -176,15 +202,11 @@ def _joined(one: Record, other: Record) -> Record:
     used = sorted({other.members[i].part for i in new})  # a part that `one` has already is not counted twice
     place_of = {part: len(one.parts) + place for place, part in enumerate(used)}
     moved = tuple(replace(other.members[i], part=place_of[other.members[i].part]) for i in new)
-    if one.curves.are_quantiles or other.curves.are_quantiles:
-        curves = as_quantiles(max(one, other, key=lambda r: len(r.members)).curves)
-    else:
-        curves = joined(one.curves, other.curves.take(new))
     return replace(
         one,
         quick=one.quick or other.quick,
         members=one.members + moved,
-        curves=curves,
+        curves=joined(one.curves, other.curves.take(new)),
         parts=(*one.parts, *(other.parts[part] for part in used)),
         time=max(one.time, other.time),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rwf.report.curves import QUANTILES, Curves, thinned
+from rwf.report.curves import QUANTILES, Curves, worth_keeping
 from rwf.report.records import Member, Part, Record
 from rwf.report.rows import rows
 from rwf.spec import digest
@@ -39,6 +39,7 @@ def content_of(case: str, records: Sequence[Record]) -> dict[str, Any]:
 
 def _record_to_json(record: Record, order: Sequence[str], looks: int) -> dict[str, Any]:
     runs = [order.index(part.info["hash"]) for part in record.parts]
+    curves = worth_keeping(record.curves, looks)
     identity = ("variant", "parametrization", "tuned", "quick", "data", "experiment")
     return {
         **{name: getattr(record, name) for name in identity},
@@ -52,7 +53,8 @@ def _record_to_json(record: Record, order: Sequence[str], looks: int) -> dict[st
             **_jumped(record),
             "final": {name: [member.final.get(name) for member in record.members] for name in record.metrics},
         },
-        "curves": _curves_to_json(thinned(record.curves, looks)),
+        "quantiles_of": curves.quantiles_of,
+        "curves": _curves_to_json(curves),
     }
 
 
@@ -63,7 +65,7 @@ def _jumped(record: Record) -> dict[str, list[int | None]]:
 
 
 def _curves_to_json(curves: Curves) -> dict[str, Any]:
-    """Columns of quantiles, one where they are all the same, as those of one member are.
+    """Columns of members or quantiles, one where they are all the same.
 
     A curve that is the same as the loss, as with a loss of one term, says so.
     """
@@ -111,7 +113,7 @@ def _record_from_json(content: Mapping[str, Any], kept: Mapping[str, Any], time:
             )
             for i in range(len(members["seed"]))
         ),
-        curves=_curves_from_json(kept["curves"]),
+        curves=_curves_from_json(kept),
         parts=parts,
         setting=kept["setting"],
         time=time,
@@ -119,15 +121,17 @@ def _record_from_json(content: Mapping[str, Any], kept: Mapping[str, Any], time:
 
 
 def _curves_from_json(kept: Mapping[str, Any]) -> Curves:
-    step = np.array(kept.get("step", []), int)
+    """Of a record; those of files that do not say what they hold are quantiles, which of one member are the member."""
+    curves, members = kept["curves"], len(kept["members"]["seed"])
+    quantiles_of = kept.get("quantiles_of", members if members > 1 else None)
+    step = np.array(curves.get("step", []), int)
+    shape = len(step), len(QUANTILES) if quantiles_of else members
     values = {
-        name: np.broadcast_to(
-            np.array(kept["loss"] if columns == "loss" else columns, float).T, (len(step), len(QUANTILES))
-        )
-        for name, columns in kept.items()
+        name: np.broadcast_to(np.array(curves["loss"] if columns == "loss" else columns, float).T, shape)
+        for name, columns in curves.items()
         if name != "step"
     }
-    return Curves(step, values, are_quantiles=True)
+    return Curves(step, values, quantiles_of)
 
 
 def _without_nan(values: np.ndarray) -> list[list[float | None]]:

@@ -18,7 +18,7 @@ def load(sources: Iterable[Source], note: Callable[[str], None] | None = None) -
 
     Runs of one experiment become one record; where several compete for a line of a table, one is chosen. A damaged
     run folder is an error; where a `note` is given, it is told of it, and the others are loaded. It is told, too, of
-    runs that are left out because their recipe is not that of their row any more.
+    runs that are left out: their recipe is not that of their row any more, or their seed is there twice.
     """
     found: list[Record] = []
     for source in sources:
@@ -35,7 +35,7 @@ def load(sources: Iterable[Source], note: Callable[[str], None] | None = None) -
         found += [record for file in files for record in read_results(file)]
         if path.is_dir():
             found += [record for run in find_runs([path], note) for record in _of_run(run)]
-    return choose(merge(found), note)
+    return choose(merge(found, note), note)
 
 
 def strangers(records: Iterable[Record]) -> list[str]:
