@@ -12,6 +12,7 @@ from rwf.signals.operator_data import check, places, read_inputs, same_places
 from rwf.signals.scaling import Scaling
 from rwf.signals.tables import write_columns
 
+_ROUNDED = 1e-6  # of a coordinate that never varied, as float32 rounds it
 _SLACK = 0.01  # of a coordinate's range: of a large file that was measured on some functions
 
 
@@ -81,11 +82,12 @@ def beyond(operator: Operator, y: Float[np.ndarray, "... points coordinates"]) -
         return None
     for i, (low, size) in enumerate(zip(operator.scaling.y_shift, operator.scaling.y_size, strict=True)):
         smallest, largest = float(y[..., i].min()), float(y[..., i].max())
-        if smallest < low - _SLACK * size or largest > low + (1 + _SLACK) * size:
-            return (
-                f"coordinate {i} of y goes from {smallest:g} to {largest:g}, and in the training it went from {low:g} "
-                f"to {low + size:g}: what is found beyond that is a guess"
-            )
+        slack = _SLACK * size or _ROUNDED * abs(low)
+        if smallest < low - slack or largest > low + size + slack:
+            went = f"it went from {low:g} to {low + size:g}: what is found beyond that is a guess"
+            stood = f"it was {low:g} throughout: the operator looks at no other, and gives what it gives there"
+            told = f"coordinate {i} of y goes from {smallest:g} to {largest:g}, and in the training "
+            return told + (went if size else stood)
     return None
 
 

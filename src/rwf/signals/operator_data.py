@@ -37,6 +37,7 @@ _NEAR = (
     1e-5  # of a coordinate's range: more than float32 rounds, less than two of some hundred sensors in the other order
 )
 _SAMPLE = 1_000  # functions
+_PLACES = 256  # sensors whose places an operator knows one by one
 _PART = 2**25  # bytes that are looked at at a time, as float64; one function at least
 
 
@@ -53,6 +54,7 @@ class Shapes:
     tested: int  # functions of a_test, 0 without
     compressed: bool
     unread: tuple[str, ...]  # what else the file holds
+    across: int  # coordinates of x, 0 without: how many axes the sensors lie along
 
 
 class Checked(NamedTuple):
@@ -123,10 +125,11 @@ def check(path: str | Path) -> Checked:
 
 
 def places(arrays: Mapping[str, Any]) -> str:
-    """Where the sensors of a file are, and in which order, in a few numbers of JSON; empty where it does not say.
+    """Where the sensors of a file are, and in which order, in some numbers of JSON; empty where it does not say.
 
-    That is how many there are, where each coordinate begins, how far it goes, and sums of where they are on that way,
-    with weights that no two of them share. A hash would differ where somebody else's rounding does.
+    That is how many there are, where each coordinate begins, how far it goes, sums of where they are on that way, with
+    weights that no two of them share, and where some of them are. A hash would differ where somebody else's rounding
+    does.
     """
     if "x" not in arrays:
         return ""
@@ -134,8 +137,9 @@ def places(arrays: Mapping[str, Any]) -> str:
     x = x.reshape(-1, x.shape[-1] if x.ndim > 1 else 1)
     low, size = x.min(axis=0), np.ptp(x, axis=0)
     weights = np.outer(_WEIGHTS, np.arange(1, len(x) + 1)) % 1 - 0.5
-    sums = weights @ ((x - low) / np.where(size > 0, size, 1)) / np.sqrt(len(x))
-    return json.dumps([len(x), low.tolist(), size.tolist(), *sums.tolist()])
+    way = (x - low) / np.where(size > 0, size, 1)
+    sums, some = weights @ way / np.sqrt(len(x)), way[_spread(len(x), _PLACES)].round(7)
+    return json.dumps([len(x), low.tolist(), size.tolist(), *sums.tolist(), *some.tolist()])
 
 
 def same_places(one: str, other: str) -> bool:
@@ -147,7 +151,8 @@ def same_places(one: str, other: str) -> bool:
         return False
     way = np.maximum(size, numbers[1])
     near = np.abs(np.array([low, size]) - numbers[:2]) <= _NEAR * np.where(way > 0, way, np.abs(low))
-    return bool(near.all() and (np.abs(np.subtract(sums, numbers[2:])) <= _NEAR).all())
+    both = min(len(sums), len(numbers[2:]))  # operators of before have the sums alone
+    return bool(near.all() and (np.abs(np.subtract(sums[:both], numbers[2:][:both])) <= _NEAR).all())
 
 
 def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
@@ -195,7 +200,11 @@ def _digests(rows: np.ndarray) -> Iterator[bytes]:
 
 def sample(rows: int) -> Int[np.ndarray, " rows"]:
     """Some of the first `rows` functions, evenly spread, on which a large file is judged."""
-    return np.unique(np.linspace(0, rows - 1, min(rows, _SAMPLE)).astype(int))
+    return _spread(rows, _SAMPLE)
+
+
+def _spread(count: int, some: int) -> Int[np.ndarray, " some"]:
+    return np.unique(np.linspace(0, count - 1, min(count, some)).astype(int))
 
 
 def parts(array: Any, rows: Int[np.ndarray, " rows"]) -> Iterator[tuple[int, np.ndarray]]:
@@ -281,7 +290,8 @@ def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
     size = sum(4 * int(np.prod(arrays[name].shape)) for name in ("a", "y", "u"))  # as float32
     compressed = any(type(array) is np.ndarray for array in arrays.values())  # of an NPZ file: read, not mapped
     tested = arrays["a_test"].shape[0] if "a_test" in arrays else 0
-    return Shapes(a[0], a[1:], u[1], y[-1], len(y) == 2, size, tested, compressed, unread)
+    across = arrays["x"].shape[-1] if "x" in arrays else 0
+    return Shapes(a[0], a[1:], u[1], y[-1], len(y) == 2, size, tested, compressed, unread, across)
 
 
 def _reshaped(a: tuple[int, ...], y: tuple[int, ...], u: tuple[int, ...]) -> str:

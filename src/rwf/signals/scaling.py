@@ -24,7 +24,7 @@ class Scaling:
     a_shift: float
     a_size: float
     y_shift: tuple[float, ...]  # a number a coordinate
-    y_size: tuple[float, ...]
+    y_size: tuple[float, ...]  # 0 where a coordinate never varied: the net is not told of it
     u_size: float
 
     @classmethod
@@ -38,7 +38,7 @@ class Scaling:
 
     def points(self, y: Num[Array | np.ndarray, "... coordinates"]) -> Float[Array | np.ndarray, "... coordinates"]:
         """Coordinates as the net reads them."""
-        return _scaled(y, self.y_shift, self.y_size)
+        return _scaled(y, self.y_shift, tuple(size or float("inf") for size in self.y_size))
 
     def values(self, u: Num[Array | np.ndarray, "..."]) -> Float[Array | np.ndarray, "..."]:
         """Output functions as the net is trained on them."""

@@ -25,6 +25,7 @@ from rwf.tasks.own_operator_doubts import doubts
 
 _LARGEST_TEST = 1_000  # functions that are held out at most where nobody says how many,
 _TEST_BYTES = 2**28  # and so many bytes of them, as float32: they stay in memory
+_TOGETHER = {"a": 10, "y": 2, "u": 10}  # numbers that may become one in float32, on average; a may have other units
 SHORTER = {"steps": 1_000, "log_every": 100, "seeds": 2, "net.depth": 3}  # what --quick changes
 
 
@@ -123,7 +124,7 @@ def recipe_for(path: str) -> Recipe:
     Its case is no case of the paper, whatever the file is called; files of one name differ in their variants.
     """
     found, content = operator_data.shapes(path), operator_data.check(path).content
-    grid = len(found.sensors) == 2 and min(found.sensors) >= 16
+    grid = len(found.sensors) == 2 and min(found.sensors) >= 16 and found.across != 1  # 1: channels along a line
     return Recipe(
         name=path,
         case=f"own/{Path(path).stem}",
@@ -156,6 +157,7 @@ def _build(spec: OwnOperator, modified: int) -> OperatorRegression | StreamedReg
         rows = _trained(spec, found)
         scaling = _scaling(spec.path, arrays, rows)
         _refuse_far(spec.path, spans, scaling)
+        _refuse_near(spec.path, arrays, rows, scaling)
         load = functools.partial(_load, arrays)
         places = operator_data.places(arrays)
         holdout = _holdout(spec.path, arrays, rows, scaling)
@@ -197,9 +199,8 @@ def _scaling(path: str, arrays: Any, rows: int) -> Scaling:
     y, of_y = arrays["y"], sample if len(arrays["y"].shape) == 3 else np.arange(len(arrays["y"]))
     spans = [(p.min(axis=0), p.max(axis=0)) for p in (_flat(part) for _, part in operator_data.parts(y, of_y))]
     low, high = np.min([low for low, _ in spans], axis=0), np.max([high for _, high in spans], axis=0)
-    size = np.where(high > low, high - low, 1.0)
     a, u = (moments(part for _, part in operator_data.parts(arrays[name], sample)) for name in ("a", "u"))
-    numbers = (a[0], a[1] or 1.0, tuple(low.tolist()), tuple(size.tolist()), float(np.hypot(*u)) or 1.0)
+    numbers = (a[0], a[1] or 1.0, tuple(low.tolist()), tuple((high - low).tolist()), float(np.hypot(*u)) or 1.0)
     if not np.isfinite(np.hstack(numbers)).all():
         raise ValueError(f"{path}: its numbers are too large for float64 to tell their size. Use other units.")
     return Scaling(*numbers)
@@ -240,7 +241,23 @@ def _refuse_far(path: str, spans: Mapping[str, tuple[np.ndarray, np.ndarray]], s
     """Looks at the smallest and the largest number of each array as the net would read them, loaded or streamed."""
     for name, span in spans.items():
         if not np.isfinite(_scales(scaling)[name[0]](np.stack(span))).all():
-            raise ValueError(f"{path}: {name!r} has values so far from the others that float32 cannot hold both.")
+            raise _cannot_hold(path, name)
+
+
+def _refuse_near(path: str, arrays: Any, rows: int, scaling: Scaling) -> None:
+    """Looks whether numbers fall together once they are divided by the largest, as a sample of them is read."""
+    for name, scale in _scales(scaling).items():
+        shared = name == "y" and len(arrays["y"].shape) == 2
+        sample = np.arange(len(arrays["y"])) if shared else operator_data.sample(rows)
+        _, part = next(operator_data.parts(arrays[name], sample))
+        columns = part.reshape(-1, part.shape[-1] if name == "y" else 1)
+        for before, after in zip(columns.T, np.asarray(scale(columns)).T, strict=True):
+            if _TOGETHER[name] * len(np.unique(after)) < len(np.unique(before)):
+                raise _cannot_hold(path, name)
+
+
+def _cannot_hold(path: str, name: str) -> ValueError:
+    return ValueError(f"{path}: {name!r} has values so far from the others that float32 cannot hold both.")
 
 
 def _scales(scaling: Scaling) -> dict[str, Callable[[np.ndarray], Any]]:

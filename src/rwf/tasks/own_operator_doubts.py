@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Num
 
 from rwf.signals import operator_data
 from rwf.signals.scaling import moments
@@ -13,7 +14,7 @@ from rwf.signals.scaling import moments
 _FEW = 10  # functions to train on: fewer are hardly enough,
 _OFFSET = 0.1  # of the mean: outputs that differ by less,
 _HIDDEN = 1e-3  # of the deviation of all that sensors read: one that reads the same to within that,
-_ROUNDED = 64 * np.finfo(np.float64).eps  # of the largest number: below that, it is what rounding leaves of zero,
+_ROUNDED = 64 * np.finfo(np.float64).eps  # of a number: what rounding leaves of zero, or of two that are the same,
 _APART = 0.1  # of the deviation of u: points with two values that are further apart,
 _FILLED = 20  # deviations of the others: a value that is further off and stands there more than once,
 _DWARFING = 100  # times the size of the median function: one that is larger
@@ -71,13 +72,14 @@ def _offset(arrays: Any, name: str, rows: int) -> Iterator[str]:
 def _hidden(arrays: Any, name: str, rows: int) -> Iterator[str]:
     """Sensors that vary so little, beside what all hold, that a net is nearly given one number there.
 
-    Where an end is held at zero, rounding may leave something of it, in which there is nothing to see.
+    Where an end is held, rounding may leave something of that, in which there is nothing to see.
     """
     deviation = moments(_read(arrays["a"], rows))[1]
     ends = [(part.min(axis=0) / 2, part.max(axis=0) / 2) for part in _read(arrays["a"], rows)]  # a span may overflow
     low, high = np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
     size = np.maximum(np.abs(low), np.abs(high))
-    span = np.where(size > _ROUNDED * size.max(), high - low, 0)
+    varies = (size > _ROUNDED * size.max()) & (high - low > _ROUNDED * size)
+    span = np.where(varies, high - low, 0)
     hidden = np.argwhere((span > 0) & (span < _HIDDEN * deviation)).tolist()
     if hidden:
         yield (
@@ -90,23 +92,34 @@ def _hidden(arrays: Any, name: str, rows: int) -> Iterator[str]:
 
 def _contradicted(arrays: Any, name: str, rows: int) -> Iterator[str]:
     """Points that stand twice, at which a function has two values."""
-    y = np.asarray(arrays["y"])
-    if y.ndim == 3:
-        return
+    deviation = moments(_read(arrays["u"], rows))[1]
+    if arrays["y"].ndim == 2:
+        twice = _twice(np.asarray(arrays["y"]))
+        count = int(np.any([_apart(u, twice, deviation) for u in _read(arrays["u"], rows)], axis=0).sum())
+        where = f"of the {len(arrays['y'])} points of y in {name} stand"
+    else:
+        pairs = zip(_each(arrays["y"], rows), _each(arrays["u"], rows), strict=True)
+        counts = [int(_apart(u[None], _twice(y), deviation).sum()) for y, u in pairs]
+        row = int(np.argmax(counts))
+        count, where = counts[row], f"of the points of y[{operator_data.sample(rows)[row]}] in {name} stand"
+    if count:
+        yield (
+            f"{count} {where} there before, where u has other values. An operator has one value at a point: is a "
+            "coordinate missing, such as the time?"
+        )
+
+
+def _twice(y: Num[np.ndarray, "points coordinates"]) -> tuple[np.ndarray, np.ndarray]:
+    """The points that stand there before, and where each of them does."""
     _, first, place = np.unique(y, axis=0, return_index=True, return_inverse=True)
     twice = np.flatnonzero(first[place.reshape(-1)] != np.arange(len(y)))
-    other = first[place.reshape(-1)[twice]]
-    if not len(twice):
-        return
-    deviation = moments(_read(arrays["u"], rows))[1]
-    apart = np.zeros(len(twice), bool)
-    for u in _read(arrays["u"], rows):
-        apart |= (np.abs(u[:, twice] / 2 - u[:, other] / 2) > _APART / 2 * deviation).any(axis=0)
-    if apart.any():
-        yield (
-            f"{apart.sum()} of the {len(y)} points of y in {name} stand there before, where u has other values. An "
-            "operator has one value at a point: is a coordinate missing, such as the time?"
-        )
+    return twice, first[place.reshape(-1)[twice]]
+
+
+def _apart(u: Num[np.ndarray, "functions points"], twice: tuple[np.ndarray, np.ndarray], deviation: float) -> Any:
+    """Which of such points have two values in some function; halves, since a difference may overflow."""
+    points, before = twice
+    return (np.abs(u[:, points] / 2 - u[:, before] / 2) > _APART / 2 * deviation).any(axis=0)
 
 
 def _filled(arrays: Any, array: str, name: str, rows: int) -> Iterator[str]:
@@ -139,6 +152,10 @@ def _dwarfing(arrays: Any, array: str, name: str, rows: int) -> Iterator[str]:
             "it the others are hardly seen. If it is meant, train with --optim.clip 1.2, or, where the operator is "
             "linear, save each a and u divided by the size of a"
         )
+
+
+def _each(array: Any, rows: int) -> Iterator[np.ndarray]:
+    return (function for part in _read(array, rows) for function in part)
 
 
 def _read(array: Any, rows: int) -> Iterator[np.ndarray]:
