@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from rwf import decay, derive, encode, export, interop, nets, parametrize, pde
+    from rwf import decay, derive, encode, export, interop, nets, parametrize, pde, tree
     from rwf.dispatch import adapt, factorize, fold, normalize, reparametrize, trainable
     from rwf.suggestion import suggest
     from rwf.tree import materialize
@@ -41,6 +41,7 @@ __all__ = [
     "reparametrize",
     "suggest",
     "trainable",
+    "tree",
 ]
 
 

@@ -62,7 +62,7 @@ def member_arrays(job: Job) -> dict[str, jax.Array]:
 
 
 def shapes(job: Job) -> Any:
-    """The shapes of a job's stacked nets, without computing anything."""
+    """The shapes of a job's stacked nets. No net is made, but its task is: that knows inputs and outputs."""
     task = job.recipe.task.build(job.recipe.signals[0])
     members = member_arrays(job)
     return jax.eval_shape(jax.vmap(lambda m: member_net(job, m, task.inputs, task.outputs)), members)

@@ -83,7 +83,7 @@ def _commit() -> tuple[str | None, bool | None]:
     try:
         head = _git(root, "rev-parse", "HEAD")
         return head, bool(_git(root, "status", "--porcelain", "--", str(root)))
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, subprocess.SubprocessError):  # no git, no repository, or a disk that takes too long
         return None, None
 
 

@@ -9,11 +9,10 @@ from typing import Any, Literal
 from rwf.recipe import OPTIMIZERS, Parametrization, Recipe, with_optimizer
 from rwf.spec import Spec, digest, flat, from_json, kinds, to_json, with_values
 
-# Settings that may differ from the registered recipe without making a run something else than the full recipe:
-# how many seeds there are, how often they are looked at, and precisions that are float32's equal. Other signals are
-# another row, and fewer no full one.
+# Settings that may differ from the registered recipe without making a run something else than the full recipe: which
+# seeds there are, how often they are looked at, how many at a time. Other signals are another row, fewer no full one.
 _FREE = {"seeds", "first_seed", "log_every", "together"}
-_EXACT = {"float32", "tf32x3"}
+_EXACT = {"float32", "tf32x3"}  # precisions that are each other's equal: they may differ too
 _LONGEST = 150  # characters of a variant in a folder's name: file systems allow 255 bytes for all of it
 _SHORT = {
     ("rwf.trains", "nothing"): "frozen",

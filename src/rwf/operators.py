@@ -49,13 +49,12 @@ class Operator:
     def from_run(cls, folder: str | Path, member: int = 0) -> "Operator":
         """The operator that a member of a complete run has learnt; a person's own data is not needed any more."""
         run = read_run(Path(folder))
-        recipe, count = run.job.recipe, len(run.info["members"]["seed"])
+        recipe = run.job.recipe
         if not hasattr(recipe.net, "sensors"):
             raise ValueError(
                 f"{folder} holds a {type(recipe.net).__name__}, which is no operator: it reads no function."
             )
-        if not 0 <= member < count:
-            raise ValueError(f"{folder} has the members 0 to {count - 1}; got {member}.")
+        run.check_member(member)
         inputs, scaling = _inputs_and_scaling(run, member)
         net, parametrization = _net(run, member, inputs), run.job.parametrization
         settings = (parametrization, recipe.rwf, recipe.precision, run.summary.get("operator", {}).get("places", ""))

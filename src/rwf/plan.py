@@ -37,22 +37,20 @@ def study_jobs(study: Study, *, quick: bool, changes: Mapping[str, Any]) -> Iter
     """All jobs of a study, each with whether its learning rate is to be tuned first."""
     for name in study.recipes:
         found = find_recipe(name)
-        recipe = with_values(found.with_quick() if quick else found.recipe, changes)
+        recipe = with_values(found.at(quick=quick), changes)
         jobs = comparison(found, recipe, PARAMETRIZATIONS, quick=quick)
+        rwf = next(job for job in jobs if job.parametrization == "rwf")
         yield from ((job, False) for job in jobs)
         for ablation in study.ablations:
-            yield dataclasses.replace(jobs[-1], recipe=with_values(recipe, ablation)), False
+            yield dataclasses.replace(rwf, recipe=with_values(recipe, ablation)), False
         if study.grid:
             seeds = 1 if quick else min(recipe.seeds, study.grid_seeds)
-            yield (
-                dataclasses.replace(jobs[-1], recipe=with_values(recipe, {"seeds": seeds}), grid=study.grid),
-                False,
-            )
+            yield dataclasses.replace(rwf, recipe=with_values(recipe, {"seeds": seeds}), grid=study.grid), False
         if name in study.tuned:
             yield from ((job, True) for job in jobs)
     for beside in study.beside:
         found = find_recipe(beside.recipe)
-        recipe = with_values(found.with_quick() if quick else found.recipe, changes)
+        recipe = with_values(found.at(quick=quick), changes)
         jobs = comparison(found, recipe, beside.parametrizations, quick=quick, grid=beside.grid_of(recipe))
         yield from ((job, False) for job in jobs)
         if beside.tuned and not quick:

@@ -4,7 +4,8 @@ recipe.json          the job: recipe, parametrization, members, hash
 environment.json     versions, commit, device, precision
 metrics.jsonl        one line for each look at the metrics, a value a member
 weights.safetensors  the trained nets, members stacked along the first axis
-summary.json         final metrics, rate, divergence, whose copy it is; written last: a folder that has it is complete
+summary.json         final metrics, rate, divergence, whose copy it is; a folder that has it is complete
+pictures.safetensors small pictures of some members, where nets are pictures (`rwf.pictures`); written after all else
 checkpoints/         the last two states of an unfinished run
 """
 
@@ -177,6 +178,7 @@ class Run:
 
     def net(self, member: int) -> Any:
         """The trained net of one member, with its parametrization."""
+        self.check_member(member)
         stacked = build.shapes(self.job)
         named, _ = read_tensors(self.folder / "weights.safetensors")
         return jax.tree.map(lambda x: jax.numpy.asarray(x[member]), from_named(stacked, named))
@@ -191,11 +193,15 @@ class Run:
                 "with --data or RWF_DATA, or run into another --out."
             )
 
-    def task(self, member: int) -> Any:
-        """The task of one member, with its data."""
-        count = len(self.info["members"]["signal"])
+    def check_member(self, member: int) -> None:
+        """Refuses the number of a member that there is not."""
+        count = len(self.info["members"]["seed"])
         if not 0 <= member < count:
             raise ValueError(f"{self.folder} has the members 0 to {count - 1}; got {member}.")
+
+    def task(self, member: int) -> Any:
+        """The task of one member, with its data."""
+        self.check_member(member)
         return self.job.recipe.task.build(self.info["members"]["signal"][member])
 
 

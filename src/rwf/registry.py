@@ -30,6 +30,10 @@ class Found:
     quick: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
 
+    def at(self, *, quick: bool) -> Recipe:
+        """The recipe, in full or at its quick setting."""
+        return self.with_quick() if quick else self.recipe
+
     def with_quick(self) -> Recipe:
         """The recipe at its quick setting."""
         if not self.quick:

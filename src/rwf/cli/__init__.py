@@ -1,4 +1,4 @@
-"""The command line: each verb calls one function of the library.
+"""The command line: verbs that read words and leave the work to the library.
 
 Two stages. The verb and the recipe are found by hand, so that a misspelling gets the nearest name and help does
 not wait for JAX; then tyro reads the rest into a dataclass whose defaults are the recipe's own values.

@@ -69,6 +69,19 @@ class SaveOptions:
 
 
 @dataclass(frozen=True)
+class TurntableOptions:
+    """Renders a scene that a run has learnt from all sides."""
+
+    run: tyro.conf.Positional[Path]  # a complete run folder of a scene, or a folder that holds one alone
+    out: Path = Path("turntable.gif")  # .gif, or .mp4 where ffmpeg is installed
+    frames: int = 60  # a whole turn
+    height: int | None = None  # pixels; the scene's own otherwise
+    elevation: float = 30.0  # of the camera, in degrees
+    member: int = 0  # which net of the run
+    data: Path | None = None  # the folder of data files that it was trained with; the variable RWF_DATA otherwise
+
+
+@dataclass(frozen=True)
 class SurfaceOptions:
     """Writes the surface of a shape that a run has learnt."""
 

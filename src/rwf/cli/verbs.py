@@ -1,4 +1,4 @@
-"""The verbs. Each reads its words, and calls one function of the library."""
+"""The verbs. Each reads its words, looks at where its output goes, and leaves the work to the library."""
 
 import shlex
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from rwf.cli.options import (
     SaveOptions,
     SolutionOptions,
     SurfaceOptions,
+    TurntableOptions,
 )
 from rwf.cli.places import check_file, check_folder
 from rwf.cli.words import REPRODUCE_HELP, RUN_HELP, grid, name_first, once, parametrizations, read, say, taken
@@ -75,7 +76,7 @@ def run_recipe(words: list[str]) -> int:
 
     name, rest = name_first(words, "run RECIPE [options]", RUN_HELP)
     found = find_recipe(name)
-    recipe = found.with_quick() if "--quick" in rest else found.recipe
+    recipe = found.at(quick="--quick" in rest)
     optimizer, rest = taken(rest, "--optim")
     before, recipe = recipe.optim, with_optimizer(recipe, optimizer) if optimizer else recipe
     options = read(RunOptions, rest, f"rwf run {name}", RunOptions(recipe))
@@ -171,9 +172,17 @@ def save(words: list[str]) -> int:
 
 def turntable(words: list[str]) -> int:
     """`rwf turntable RUN [options]`"""
-    from rwf.report.turntable import main as film
+    options = read(TurntableOptions, words, "rwf turntable", None)
+    from rwf.record import only_run
+    from rwf.report.turntable import check_film, turntable, write_film
 
-    return film(words)
+    check_file("--out", options.out)
+    check_film(options.out)
+    use_data(options.data)
+    seen = {"frames": options.frames, "height": options.height, "elevation": options.elevation}
+    pictures = turntable(only_run(options.run), **seen, member=options.member)
+    print(f"film: {write_film(pictures, options.out)}")
+    return 0
 
 
 def surface(words: list[str]) -> int:

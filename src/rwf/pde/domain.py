@@ -127,7 +127,7 @@ def at(*bare: Any, **held: Any) -> Callable[[Function], Function]:
         if not inspect.isfunction(function):
             raise ValueError(f"@at stands above a {type(function).__name__}; {_PLAIN}")
         marked = _copy(function)  # another class may hold the same function elsewhere
-        marked.faces = [*faces, *getattr(function, "faces", [])]  # type: ignore[attr-defined]
+        marked.faces = [*faces, *getattr(function, "faces", [])]
         return marked
 
     return mark

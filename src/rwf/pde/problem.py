@@ -16,7 +16,7 @@ from rwf.recipe import MLP, Adam, EncodingSpec, Identity, NetSpec, Periodic, Rec
 from rwf.recipe.checks import check_types
 
 if TYPE_CHECKING:
-    from rwf.pde.task import PDETask
+    from rwf.tasks.base import Task
 
 _TEST_POINTS = 2**16  # together, of three coordinates and more: 40 each, of four 16
 
@@ -61,7 +61,7 @@ class Problem(TaskSpec):
         """
         return net(points)
 
-    def build(self, signal: int) -> "PDETask":
+    def build(self, signal: int) -> "Task":
         from rwf.pde.task import pde_task
 
         check_only_signal(signal, type(self).__name__)

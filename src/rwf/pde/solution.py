@@ -113,7 +113,6 @@ class Solution:
 
 def solution_of(run: Run, member: int = 0) -> Solution:
     """What a member of a run has found; a run of something else, or of a problem that was edited since, is refused."""
-    count = len(run.info["members"]["seed"])
     edited = (
         f"The file of {run.info['case']} has changed since {run.folder} was run: what it states now is another "
         "problem. Run it again, or name the file as it was."
@@ -126,8 +125,7 @@ def solution_of(run: Run, member: int = 0) -> Solution:
         raise ValueError(f"{edited} ({error})") from error  # a field that there was
     if not isinstance(problem, Problem):
         raise ValueError(f"{run.folder} is a run of {run.info['case']}, which is no PDE. Name one of a PDE.")
-    if not 0 <= member < count:
-        raise ValueError(f"{run.folder} has the members 0 to {count - 1}; got {member}.")
+    run.check_member(member)
     if not problem.is_as_it_was:
         raise ValueError(edited)
     return Solution(problem, run.net(member), run.job.recipe.precision)

@@ -122,13 +122,13 @@ def sentences(records: Sequence[Record]) -> list[str]:
 
 
 def _pairs(records: Sequence[Record], case: str) -> Iterator[tuple[Record, Record]]:
-    """RWF against the others at the paper's rate, tuned against tuned, across, then ablations against RWF."""
+    """RWF against the others at the recipe's rate, tuned against tuned, across, at other rates, then ablations."""
     lines = {(r.variant, r.parametrization, r.tuned): r for r in records if r.case == case and r.in_tables}
     others = ("plain", "aa", "wn")
     for variant in dict.fromkeys(variant for variant, _, _ in lines):
-        # The last pair is the control that the paper lacks: is a faster rate all that RWF brings?
         asked = [((variant, "rwf", tuned), (variant, name, tuned)) for tuned in (False, True) for name in others]
         asked.append(((variant, "rwf", False), (variant, "plain", True)))
+        # The control that the paper lacks: is a faster rate all that RWF brings?
         faster = [line for line in lines if line[0].startswith(f"{variant}+optim.lr=") and line[1] == "plain"]
         asked += [((variant, "rwf", False), line) for line in faster]
         if (whole := _ablated(variant, lines.keys())) is not None:

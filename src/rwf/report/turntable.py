@@ -1,46 +1,24 @@
-"""A turntable: a trained scene seen from all sides, as a GIF or an MP4 file.
-
-rwf turntable RUN_FOLDER [--out turntable.gif] [--frames 60] [--height 200]
-"""
+"""A turntable: a trained scene seen from all sides, as a GIF or an MP4 file."""
 
 import importlib.util
 import io
 import shutil
 import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
 
 import jax
 import numpy as np
-import tyro
 from jaxtyping import UInt8
 
-from rwf.data import use_data
 from rwf.errors import missing_extra
 from rwf.precision import computing
-from rwf.record import Run, only_run
+from rwf.record import Run
 from rwf.render import orbit
 from rwf.tensors import write_atomically
 from rwf.tree import materialize
 
 RATE = 20  # frames a second
-
-
-@dataclass(frozen=True)
-class Options:
-    """Renders a trained scene from all sides."""
-
-    run: tyro.conf.Positional[Path]  # a complete run folder of a scene, or a folder that holds one alone
-    out: Path = Path("turntable.gif")  # .gif, or .mp4 where ffmpeg is installed
-    frames: int = 60  # a whole turn
-    height: int | None = None  # pixels; the scene's own otherwise
-    elevation: float = 30.0  # of the camera, in degrees
-    member: int = 0  # which net of the run
-    data: Path | None = None  # the folder of data files that it was trained with; the variable RWF_DATA otherwise
 
 
 def turntable(
@@ -105,24 +83,3 @@ def _mp4(pictures: UInt8[np.ndarray, "frames height width 3"]) -> bytes:
         if made.returncode:
             raise RuntimeError(f"ffmpeg failed: {made.stderr.decode(errors='replace').strip()[-300:]}")
         return out.read_bytes()
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Reads a command line, renders and writes the film."""
-    options = tyro.cli(Annotated[Options, tyro.conf.arg(name="")], args=arguments, prog="rwf turntable")
-    try:
-        check_film(options.out)
-        use_data(options.data)
-        run = only_run(options.run)
-        settings: dict[str, Any] = {
-            name: getattr(options, name) for name in ("frames", "height", "elevation", "member")
-        }
-        print(f"film: {write_film(turntable(run, **settings), options.out)}")
-    except (ValueError, OSError, ImportError, RuntimeError) as error:
-        print(f"rwf: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

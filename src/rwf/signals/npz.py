@@ -34,7 +34,7 @@ def _read(path: Path, name: str, shape: tuple[int, ...], modified: int, size: in
                 raise _RefusedError(f"{path} holds {archive.namelist()[:5]}, not {name!r}. {expected}")
             with archive.open(f"{name}.npy") as stream:
                 # judged from its first bytes, before the rest is decompressed: it may be a zip bomb
-                found, dtype = _header(io.BytesIO(stream.read(_MAX_HEADER)))
+                found, _, dtype = header(io.BytesIO(stream.read(_MAX_HEADER)))
         if dtype.hasobject:
             raise _RefusedError(f"{path} holds Python objects, which could run code when read; refused. {expected}")
         if found != shape or dtype != np.uint8:
@@ -49,8 +49,8 @@ def _read(path: Path, name: str, shape: tuple[int, ...], modified: int, size: in
     return array
 
 
-def _header(stream: io.BytesIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether in Fortran's order, and type of an array in NPY format; the stream then stands at its numbers."""
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(stream)
-    return shape, dtype
+    return read(stream)

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ import numpy as np
 from jaxtyping import Int
 
 from rwf.errors import missing_extra
+from rwf.signals import npz
 
 LAYOUT = (
     "Expected arrays a (functions, *sensors), y (points, coordinates) or (functions, points, coordinates) and "
@@ -33,9 +35,8 @@ NAMES = ("a", "y", "u", "x", "a_test", "y_test", "u_test")
 SUFFIXES = (".npz", ".h5", ".hdf5")
 _ROWS = 256  # functions whose shape goes into the hash of a file at a time
 _WEIGHTS = np.sqrt([2, 3])  # whose multiples, less their whole part, never come again
-_NEAR = (
-    1e-5  # of a coordinate's range: more than float32 rounds, less than two of some hundred sensors in the other order
-)
+# Of a coordinate's range: more than float32 rounds, less than two of some hundred sensors in the other order.
+_NEAR = 1e-5
 _SAMPLE = 1_000  # functions
 _PLACES = 256  # sensors whose places an operator knows one by one
 _PART = 2**25  # bytes that are looked at at a time, as float64; one function at least
@@ -100,7 +101,16 @@ def shapes(path: str | Path) -> Shapes:
 
 
 def check(path: str | Path) -> Checked:
-    """Looks through all numbers of a file, part by part; refuses NaN and sensors that stand twice."""
+    """Looks through all numbers of a file, part by part; refuses NaN and sensors that stand twice.
+
+    A file that did not change is not looked through twice.
+    """
+    stat = Path(path).stat() if Path(path).is_file() else None
+    return _check(path, stat and (stat.st_mtime_ns, stat.st_size))
+
+
+@lru_cache(maxsize=4)
+def _check(path: str | Path, stamp: tuple[int, int] | None) -> Checked:
     content, spans = hashlib.sha256(), {}
     with opened(path) as arrays:
         found = _shapes(path, arrays)
@@ -375,13 +385,11 @@ def _npz(path: Path) -> dict[str, Any]:
 def _entry(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
     """An array of an NPZ file: mapped where it lies there as it is, otherwise read. Nothing of it is executed."""
     with archive.open(entry) as stream:
-        version = np.lib.format.read_magic(stream)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(stream)
+        shape, fortran, dtype = npz.header(stream)
         if dtype.hasobject:  # which could run code when read: its type is refused by those who read the array
             return np.broadcast_to(np.empty((), dtype), shape)
-        header = stream.tell()
-    if entry.file_size - header < dtype.itemsize * math.prod(shape):  # a map would go on into the next array
+        begins = stream.tell()
+    if entry.file_size - begins < dtype.itemsize * math.prod(shape):  # a map would go on into the next array
         raise ValueError(f"{entry.filename} holds fewer numbers than its shape {shape}")
     if entry.compress_type != zipfile.ZIP_STORED or not np.prod(shape):
         with archive.open(entry) as stream:
@@ -389,5 +397,5 @@ def _entry(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.n
     with path.open("rb") as file:
         file.seek(entry.header_offset + 26)  # the local header's own lengths of name and extra field
         lengths = np.frombuffer(file.read(4), "<u2")
-    offset = entry.header_offset + 30 + int(lengths.sum()) + header
+    offset = entry.header_offset + 30 + int(lengths.sum()) + begins
     return np.memmap(path, dtype, "r", offset, shape, order="F" if fortran else "C")

@@ -15,6 +15,7 @@ from jaxtyping import Float32, UInt8
 
 from rwf.data import find_data, fingerprint, missing, named
 from rwf.render import Camera
+from rwf.signals.npz import header
 
 WHAT = "NeRF's Lego, 120 views of 400 × 400"
 HELD_OUT_EVERY = 16  # of a Blender folder's validation and test views: of Lego's 100 and 200 it keeps 7 and 13
@@ -208,9 +209,7 @@ def _headers(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         for name in archive.namelist():
             with archive.open(name) as stream:
                 start = io.BytesIO(stream.read(_MAX_HEADER))
-            version = np.lib.format.read_magic(start)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = read(start)
+            shape, _, dtype = header(start)
             found[name.removesuffix(".npy")] = (shape, dtype)
     return found
 

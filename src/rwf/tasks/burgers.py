@@ -20,8 +20,7 @@ from rwf.signals import grf
 from rwf.signals.cache import cached
 from rwf.solvers import burgers
 from rwf.study import Beside, Study
-from rwf.tasks.base import Task
-from rwf.tasks.operator import Holdout, grid_points
+from rwf.tasks.operator import Holdout, OperatorTask, grid_points
 
 _X = 2  # a direction: x, times the root of the viscosity
 _WANTED = Wanted(laplacian=(_X,))
@@ -38,7 +37,7 @@ class Batch(NamedTuple):
 
 
 @final
-class BurgersOperator(Task):
+class BurgersOperator(OperatorTask):
     """u_t + u u_x = nu u_xx on a circle, u(x, 0) = a(x): no solution is seen in training."""
 
     a: Float[Array, "functions sensors"]
@@ -53,10 +52,6 @@ class BurgersOperator(Task):
     @property
     def inputs(self) -> int:
         return 2
-
-    @property
-    def outputs(self) -> int:
-        return 1
 
     def batch(self, key: PRNGKeyArray, step: Array) -> Batch:
         """Initial points are drawn among the sensors, where a is known; one call draws all that is random."""
@@ -84,9 +79,6 @@ class BurgersOperator(Task):
         """Points with u_x and nu u_xx - u_t: in three rows of a net, where u, u_x, u_t and u_xx would be four."""
         along = jnp.broadcast_to(jnp.array([math.sqrt(self.viscosity), 0.0]), points.shape)
         return seed(points, _WANTED, (along,), drift=jnp.broadcast_to(jnp.array([0.0, -1.0]), points.shape))
-
-    def metrics(self, net: Any) -> dict[str, Array]:
-        return self.holdout.metrics(net)
 
 
 @dataclass(frozen=True)
@@ -149,8 +141,8 @@ def _build(spec: Burgers, signal: int) -> BurgersOperator:
         block=spec.block,
     )
     return BurgersOperator(
-        jnp.asarray(data["a"]),
-        holdout,
+        a=jnp.asarray(data["a"]),
+        holdout=holdout,
         viscosity=spec.viscosity,
         functions=spec.functions,
         initial_points=spec.initial_points,

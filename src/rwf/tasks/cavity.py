@@ -111,7 +111,7 @@ class CavityProblem(Problem):
         ends = [jnp.exp(-((x - end) ** 2 + (y - 1) ** 2) / self.corner**2) for end in (0, 1)]
         return {name: (1 - ends[0]) * (1 - ends[1]) * value for name, value in terms.items()}
 
-    def build(self, signal: int) -> CavityTask:  # type: ignore[override]
+    def build(self, signal: int) -> CavityTask:
         check_only_signal(signal, "The cavity")
         lines = [np.linspace(0, 1, n) for n in self.counts]
         speed = np.hypot(*solver.reference(self.reynolds, solver.CELLS).velocity(*lines))

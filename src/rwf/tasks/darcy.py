@@ -54,7 +54,8 @@ def _build(spec: DarcyFlow, signal: int) -> OperatorRegression:
     side = jnp.linspace(0, 1, spec.points)
     y, grid = grid_points(side, side), (spec.points, spec.points)
     holdout = Holdout(jnp.asarray(data["a_test"]), y, u_test, grid=grid, axes=("x", "y"), block=25)
-    return OperatorRegression(jnp.asarray(data["a"]), y, u, holdout, spec.functions, scaling=scaling)
+    a = jnp.asarray(data["a"])
+    return OperatorRegression(a=a, y=y, u=u, holdout=holdout, functions=spec.functions, scaling=scaling)
 
 
 def _make(spec: DarcyFlow, signal: int) -> dict[str, np.ndarray]:

@@ -16,12 +16,11 @@ from rwf.signals import grf
 from rwf.signals.cache import cached
 from rwf.solvers import diffusion_reaction
 from rwf.study import Beside, Study
-from rwf.tasks.base import Task
-from rwf.tasks.operator import Holdout, grid_points
+from rwf.tasks.operator import Holdout, OperatorTask, grid_points
 
 
 @final
-class Triples(Task):
+class Triples(OperatorTask):
     """Regression on triples (a, y, u) drawn from all functions and all of their measurements alike."""
 
     a: Float[Array, "functions sensors"]
@@ -34,10 +33,6 @@ class Triples(Task):
     def inputs(self) -> int:
         return 2
 
-    @property
-    def outputs(self) -> int:
-        return 1
-
     def batch(self, key: PRNGKeyArray, step: Array) -> tuple[Array, Array, Array]:
         index = jax.random.randint(key, (self.triples,), 0, self.u.size)
         function = index // self.u.shape[1]
@@ -46,9 +41,6 @@ class Triples(Task):
     def losses(self, net: Any, batch: tuple[Array, Array, Array], step: Array) -> dict[str, Array]:
         a, y, u = batch
         return {"mse": jnp.mean((net(a, y[:, None])[:, 0] - u) ** 2)}
-
-    def metrics(self, net: Any) -> dict[str, Array]:
-        return self.holdout.metrics(net)
 
 
 @dataclass(frozen=True)
@@ -90,7 +82,8 @@ def _build(spec: DiffusionReaction, signal: int) -> Triples:
     holdout = Holdout(
         jnp.asarray(data["a_test"]), y, jnp.asarray(whole), grid=(spec.times, spec.points), axes=("t", "x"), block=25
     )
-    return Triples(jnp.asarray(data["a"]), y[data["index"]], jnp.asarray(data["u"]), holdout, spec.triples)
+    a, u = jnp.asarray(data["a"]), jnp.asarray(data["u"])
+    return Triples(a=a, y=y[data["index"]], u=u, holdout=holdout, triples=spec.triples)
 
 
 def _make(spec: DiffusionReaction, signal: int) -> dict[str, np.ndarray]:

@@ -42,8 +42,21 @@ class Holdout(eqx.Module):
         return {"rel_l2": jnp.mean(errors), "rel_l2_std": jnp.std(errors)}
 
 
+class OperatorTask(Task):
+    """Functions of one value, judged on those that are held out."""
+
+    holdout: eqx.AbstractVar[Holdout]
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    def metrics(self, net: Any) -> dict[str, Array]:
+        return self.holdout.metrics(net)
+
+
 @final
-class OperatorRegression(Task):
+class OperatorRegression(OperatorTask):
     """Learn G from pairs (a, u = G(a)) by the mean square error: some functions a step, at all or some of their points.
 
     **Arguments:** `a`, `y` and `u` as in `Holdout`; `functions` and `points` in a batch, all where one is 0;
@@ -65,10 +78,6 @@ class OperatorRegression(Task):
     def inputs(self) -> int:
         return self.y.shape[-1]
 
-    @property
-    def outputs(self) -> int:
-        return 1
-
     def data_hash(self) -> str | None:
         return hash_of_rows(self.content, len(self.u)) if self.content else None
 
@@ -82,11 +91,13 @@ class OperatorRegression(Task):
         return a, y, u
 
     def losses(self, net: Any, batch: tuple[Array, Array, Array], step: Array) -> dict[str, Array]:
-        a, y, u = batch
-        return {"mse": jnp.mean((net(a, y) - u) ** 2)}
+        return mean_square(net, batch)
 
-    def metrics(self, net: Any) -> dict[str, Array]:
-        return self.holdout.metrics(net)
+
+def mean_square(net: Any, batch: tuple[Array, Array, Array]) -> dict[str, Array]:
+    """The loss of a batch (a, y, u) of functions at points."""
+    a, y, u = batch
+    return {"mse": jnp.mean((net(a, y) - u) ** 2)}
 
 
 def hash_of_rows(content: str, rows: int) -> str:

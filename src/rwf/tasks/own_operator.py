@@ -19,8 +19,7 @@ from rwf.nets.blocks import fitting
 from rwf.recipe import Adam, DeepONet, EncodingSpec, NetSpec, Recipe, TaskSpec
 from rwf.signals import operator_data
 from rwf.signals.scaling import Scaling, moments
-from rwf.tasks.base import Task
-from rwf.tasks.operator import Holdout, OperatorRegression, drawn, hash_of_rows
+from rwf.tasks.operator import Holdout, OperatorRegression, OperatorTask, drawn, hash_of_rows, mean_square
 from rwf.tasks.own_operator_doubts import doubts
 
 _LARGEST_TEST = 1_000  # functions that are held out at most where nobody says how many,
@@ -30,7 +29,7 @@ SHORTER = {"steps": 1_000, "log_every": 100, "seeds": 2, "net.depth": 3}  # what
 
 
 @final
-class StreamedRegression(Task):
+class StreamedRegression(OperatorTask):
     """`OperatorRegression` on a file that is larger than memory: each batch is read from disk when its step comes.
 
     Which functions a batch holds is drawn on the device; the host then reads those rows. So the batches are the
@@ -51,10 +50,6 @@ class StreamedRegression(Task):
     @property
     def inputs(self) -> int:
         return self.shapes.coordinates
-
-    @property
-    def outputs(self) -> int:
-        return 1
 
     def data_hash(self) -> str | None:
         return hash_of_rows(self.content, self.rows)
@@ -77,11 +72,7 @@ class StreamedRegression(Task):
         return read["a"], self.y[j] if self.shapes.shared_points else read["y"], read["u"]
 
     def losses(self, net: Any, batch: tuple[Array, Array, Array], step: Array) -> dict[str, Array]:
-        a, y, u = batch
-        return {"mse": jnp.mean((net(a, y) - u) ** 2)}
-
-    def metrics(self, net: Any) -> dict[str, Array]:
-        return self.holdout.metrics(net)
+        return mean_square(net, batch)
 
 
 @dataclass(frozen=True)
@@ -162,12 +153,13 @@ def _build(spec: OwnOperator, modified: int) -> OperatorRegression | StreamedReg
         places = operator_data.places(arrays)
         holdout = _holdout(spec.path, arrays, rows, scaling)
         y = load("y", scaling.points) if found.shared_points else jnp.zeros((0, found.coordinates))
+        shared: dict[str, Any] = {"holdout": holdout, "functions": spec.functions, "points": spec.points}
+        shared |= {"scaling": scaling, "content": content, "places": places}
         if streamed:
-            batch = (spec.functions, spec.points)
-            return StreamedRegression(y, holdout, scaling, spec.path, content, places, rows, found, *batch)
+            return StreamedRegression(y=y, path=spec.path, rows=rows, shapes=found, **shared)
         a, u = load("a", scaling.functions, 0, rows), load("u", scaling.values, 0, rows)
         y = y if found.shared_points else load("y", scaling.points, 0, rows)
-    return OperatorRegression(a, y, u, holdout, spec.functions, spec.points, scaling, content, places)
+    return OperatorRegression(a=a, y=y, u=u, **shared)
 
 
 def _trained(spec: OwnOperator, found: operator_data.Shapes) -> int:
