@@ -214,10 +214,11 @@ def test_sensors_that_nearly_vanish_beside_the_rest_are_remarked(tmp_path, suffi
     assert not find_recipe(str(write(tmp_path / f"alike{suffix}", own(a=alike)))).recipe.task.remarks(10)
 
 
-def test_an_end_that_rounding_left_near_zero_is_no_sensor_that_vanishes(tmp_path):
+@pytest.mark.parametrize("held", [0.0, 2e5])
+def test_an_end_that_is_held_but_for_rounding_is_no_sensor_that_vanishes(tmp_path, held):
     rng, x = np.random.default_rng(0), np.linspace(0, 1, 9)
-    a = sum(rng.normal(size=(20, 1)) * np.sin(k * np.pi * x) for k in range(1, 6))
-    assert 0 < np.abs(a[:, -1]).max() < 1e-14
+    a = held + sum((held or 1) * rng.normal(size=(20, 1)) * np.sin(k * np.pi * x) for k in range(1, 6))
+    assert 0 < np.ptp(a[:, -1]) < 1e-15 * (held or 10) * 10
     assert not find_recipe(str(write(tmp_path / "held.npz", own(a=a)))).recipe.task.remarks(10)
 
 
@@ -264,6 +265,24 @@ def test_points_that_stand_twice_with_other_values_are_remarked(tmp_path, suffix
     times = own(y=np.concatenate([y, y]), u=np.concatenate([u, -u], axis=1))
     (remark,) = find_recipe(str(write(tmp_path / f"times{suffix}", times))).recipe.task.remarks(10)
     assert remark.startswith(f"6 of the 12 points of y in times{suffix} stand there before, where u has other values")
+
+
+def test_points_of_its_own_that_a_function_has_twice_are_remarked(tmp_path):
+    y = np.tile(own()["y"], (20, 1, 1))
+    assert not find_recipe(str(write(tmp_path / "once.npz", own(y=y)))).recipe.task.remarks(10)
+    y[3, 4] = y[3, 1]
+    (remark,) = find_recipe(str(write(tmp_path / "twice.npz", own(y=y)))).recipe.task.remarks(10)
+    assert remark.startswith("1 of the points of y[3] in twice.npz stand there before, where u has other values")
+
+
+def test_channels_at_the_same_places_are_no_grid(tmp_path):
+    a, line = np.random.default_rng(0).normal(size=(20, 16, 50)), np.linspace(0, 1, 50)[:, None]
+    same = np.tile(line, (16, 1, 1))
+    branches = [find_recipe(str(write(tmp_path / "a.npz", own(a=a, x=x)))).recipe.net.branch for x in (None, same)]
+    assert branches == ["cnn", "mlp"]
+    same[:, 7] = same[:, 3]
+    with pytest.raises(ValueError, match="sensors 3 and 7 are at the same place"):
+        find_recipe(str(write(tmp_path / "b.npz", own(a=a, x=same))))
 
 
 @pytest.mark.parametrize("name", ["torn.npz", "torn.h5", "missing.npz", "file.csv"])

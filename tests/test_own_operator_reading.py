@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import json
 
 import equinox as eqx
 import jax
@@ -59,6 +60,17 @@ def test_values_that_float32_cannot_hold_beside_the_others_are_refused(tmp_path,
     arrays = doubles() | ({"a_test": np.ones((2, 3)), "u_test": np.ones((2, 6))} if name == "u_test" else {})
     arrays["y"] = np.tile(arrays["y"], (20, 1, 1)) if name == "y" else arrays["y"]
     arrays[name][row, 0] = 1e60
+    job = own_job(write(tmp_path / "mine.npz", arrays), **{"task.memory": memory})
+    with pytest.raises(ValueError, match=f"'{name}' has values so far from the others that float32 cannot hold both"):
+        job.recipe.task.build(0)
+
+
+@pytest.mark.parametrize("memory", [4.0, 0.0])
+@pytest.mark.parametrize(("name", "at"), [("a", 5), ("u", 5), ("u", slice(None)), ("y", 2)])
+def test_values_beside_which_the_others_fall_together_in_float32_are_refused(tmp_path, name, at, memory):
+    """Of functions that are trained on: there nothing overflows, and all but the largest would be one number."""
+    arrays = doubles()
+    arrays[name][at, 0] = 1e50
     job = own_job(write(tmp_path / "mine.npz", arrays), **{"task.memory": memory})
     with pytest.raises(ValueError, match=f"'{name}' has values so far from the others that float32 cannot hold both"):
         job.recipe.task.build(0)
@@ -187,6 +199,20 @@ def test_a_regular_grid_is_the_same_whoever_computed_it():
         one, other = np.linspace(0, 1, points)[:, None], jnp.linspace(0, 1, points)[:, None]
         assert (one.astype(np.float32) != other).any()
         assert operator_data.same_places(operator_data.places({"x": one}), operator_data.places({"x": other}))
+
+
+@pytest.mark.parametrize("sensors", [50, 200, 1_000, 16_384])
+def test_sensors_that_are_bent_are_not_those_of_the_training(sensors):
+    x = np.linspace(0, 1, sensors)[:, None]
+    for other in (x**1.0001, x + 1e-4 * np.sin(np.pi * x)):
+        assert not operator_data.same_places(operator_data.places({"x": x}), operator_data.places({"x": other}))
+
+
+def test_places_of_operators_that_were_saved_before_are_compared_by_their_sums():
+    x = np.random.default_rng(0).uniform(size=(40, 2))
+    before = json.dumps(json.loads(operator_data.places({"x": x}))[:5])
+    assert operator_data.same_places(before, operator_data.places({"x": x}))
+    assert not operator_data.same_places(before, operator_data.places({"x": x[::-1]}))
 
 
 def test_an_exchange_of_neighbours_on_a_fine_grid_is_seen():

@@ -11,7 +11,7 @@ import pytest
 from own_data import own, own_job, write
 from rwf.cli import main
 from rwf.operators import Operator
-from rwf.predict import predict, write_predicted
+from rwf.predict import beyond, predict, write_predicted
 from rwf.progress import Progress
 from rwf.run import run_job
 
@@ -89,6 +89,20 @@ def test_points_beyond_those_of_the_training_are_told(trained, tmp_path, capsys,
     new = own(u=None, y=scale * own()["y"])
     assert main(["predict", str(trained), str(write(tmp_path / "new.npz", new)), "--out", str(tmp_path / "u.npz")]) == 0
     assert ("rwf: coordinate 0 of y goes from" in capsys.readouterr().err) == told
+
+
+def test_a_coordinate_that_never_varied_is_not_looked_at_and_told(tmp_path):
+    y = np.insert(own()["y"], 1, 300.0, axis=1)
+    folder = run_job(own_job(write(tmp_path / "mine.npz", own(y=y))), tmp_path / "runs", progress=Progress(quiet=True))
+    operator, elsewhere = Operator.from_run(folder), np.array([0.0, 0.9])
+    np.testing.assert_array_equal(operator(own()["a"], y + elsewhere), operator(own()["a"], y))
+    assert beyond(operator, y.astype(np.float32)) is None
+    assert "coordinate 1 of y goes from 300.9 to 300.9, and in the training it was 300 through" in beyond(
+        operator, y + elsewhere
+    )
+    again = tmp_path / "operator.safetensors"
+    operator.save(again)
+    np.testing.assert_array_equal(Operator.load(again)(own()["a"], y + elsewhere), operator(own()["a"], y))
 
 
 @pytest.mark.parametrize(("size", "kind"), [(1e300, np.float64), (1.0, np.float16)])

@@ -44,7 +44,7 @@ _PART = 2**25  # bytes that are looked at at a time, as float64; one function at
 
 @dataclass(frozen=True)
 class Shapes:
-    """What a file holds, without its numbers."""
+    """What a file holds, without the numbers of its functions."""
 
     functions: int
     sensors: tuple[int, ...]
@@ -55,7 +55,7 @@ class Shapes:
     tested: int  # functions of a_test, 0 without
     compressed: bool
     unread: tuple[str, ...]  # what else the file holds
-    across: int  # coordinates of x, 0 without: how many axes the sensors lie along
+    channels: bool  # whether x says that each row of sensors is at the same places: it is no grid
 
 
 class Checked(NamedTuple):
@@ -250,6 +250,7 @@ def _refuse_twins(path: str | Path, arrays: Mapping[str, Any], groups: np.ndarra
     """Two sensors at one place, or two of a row without places that read the same in every function."""
     if "x" in arrays:
         x = np.asarray(arrays["x"])
+        x = x[0] if _are_channels(x) else x
         groups = np.unique(x.reshape(-1, x.shape[-1]), axis=0, return_inverse=True)[1].reshape(-1)
         what, cure = "are at the same place", "Leave one of them out of 'a' and 'x'."
     else:
@@ -300,8 +301,12 @@ def _shapes(path: str | Path, arrays: Mapping[str, Any]) -> Shapes:
     size = sum(4 * int(np.prod(arrays[name].shape)) for name in ("a", "y", "u"))  # as float32
     compressed = any(type(array) is np.ndarray for array in arrays.values())  # of an NPZ file: read, not mapped
     tested = arrays["a_test"].shape[0] if "a_test" in arrays else 0
-    across = arrays["x"].shape[-1] if "x" in arrays else 0
-    return Shapes(a[0], a[1:], u[1], y[-1], len(y) == 2, size, tested, compressed, unread, across)
+    channels = "x" in arrays and _are_channels(np.asarray(arrays["x"]))
+    return Shapes(a[0], a[1:], u[1], y[-1], len(y) == 2, size, tested, compressed, unread, channels)
+
+
+def _are_channels(x: np.ndarray) -> bool:
+    return x.ndim == 3 and len(x) > 1 and bool((x == x[0]).all())
 
 
 def _reshaped(a: tuple[int, ...], y: tuple[int, ...], u: tuple[int, ...]) -> str:

@@ -115,7 +115,7 @@ def recipe_for(path: str) -> Recipe:
     Its case is no case of the paper, whatever the file is called; files of one name differ in their variants.
     """
     found, content = operator_data.shapes(path), operator_data.check(path).content
-    grid = len(found.sensors) == 2 and min(found.sensors) >= 16 and found.across != 1  # 1: channels along a line
+    grid = len(found.sensors) == 2 and min(found.sensors) >= 16 and not found.channels
     return Recipe(
         name=path,
         case=f"own/{Path(path).stem}",
