@@ -1,15 +1,19 @@
 """What tasks that learn operators share: functions held out for the test, and regression on functions and points."""
 
+import math
 from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from rwf.nets.blocks import in_blocks
 from rwf.spec import digest
 from rwf.tasks.base import Task
+
+_EVEN = 0.1  # of a step between points: what a grid may be uneven by, to be drawn as a picture
 
 
 @final
@@ -110,6 +114,25 @@ def drawn(key: PRNGKeyArray, count: int, among: int) -> Int[Array, " count"]:
     if not 0 < count < among:
         return jnp.arange(among)
     return jax.random.randint(key, (count,), 0, among)
+
+
+def lattice(y: Float[Array | np.ndarray, "points coordinates"]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The `grid` and the `axes` of a `Holdout` at these points: on a line, or on an even grid in a plane.
+
+    >>> lattice(grid_points(jnp.linspace(0, 1, 3), jnp.linspace(5, 9, 2)))
+    ((3, 2), ('y[0]', 'y[1]'))
+    """
+    y = np.asarray(y)
+    if y.shape[1] == 1:
+        return (len(y),), ("y[0]",)
+    for slow, fast in ((0, 1), (1, 0)) if y.shape[1] == 2 else ():
+        counts = len(np.unique(y[:, slow])), len(np.unique(y[:, fast]))
+        ends = [np.linspace(y[0, axis], y[-1, axis], count) for axis, count in zip((slow, fast), counts, strict=True)]
+        if len(y) == math.prod(counts) and min(counts) > 1:
+            even = np.stack(np.meshgrid(*ends, indexing="ij"), axis=-1).reshape(-1, 2)
+            if np.allclose(y[:, [slow, fast]], even, rtol=0, atol=_EVEN * float(np.ptp(y, axis=0).min()) / max(counts)):
+                return counts, (f"y[{slow}]", f"y[{fast}]")
+    return (), ()
 
 
 def grid_points(*axes: Float[Array, " _"]) -> Float[Array, "points coordinates"]:

@@ -19,7 +19,7 @@ from rwf.nets.blocks import fitting
 from rwf.recipe import Adam, DeepONet, EncodingSpec, NetSpec, Recipe, TaskSpec
 from rwf.signals import operator_data
 from rwf.signals.scaling import Scaling, moments
-from rwf.tasks.operator import Holdout, OperatorRegression, OperatorTask, drawn, hash_of_rows, mean_square
+from rwf.tasks.operator import Holdout, OperatorRegression, OperatorTask, drawn, hash_of_rows, lattice, mean_square
 from rwf.tasks.own_operator_doubts import doubts
 
 _LARGEST_TEST = 1_000  # functions that are held out at most where nobody says how many,
@@ -215,7 +215,8 @@ def _holdout(path: str, arrays: Any, rows: int, scaling: Scaling) -> Holdout:
             f"{path}: row {first + zero[0]} of {'u' + end!r}, a function of the test, is zero everywhere, or as good "
             "as zero beside the others: it has no relative error. Leave it out of the test."
         )
-    return Holdout(a, y, u, block=fitting(a.shape[1:], u.shape))
+    grid, axes = lattice(y) if y.ndim == 2 else ((), ())
+    return Holdout(a, y, u, grid, axes, fitting(a.shape[1:], u.shape))
 
 
 def _load(

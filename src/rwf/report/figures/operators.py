@@ -19,6 +19,8 @@ from rwf.tree import materialize
 if TYPE_CHECKING:
     import matplotlib.axes
 
+_ACROSS = ("x", "y[0]")  # axes that are drawn from left to right, whichever comes first
+_FEW = 10  # sensors: they are marked one by one
 _QUANTILES = {"median": 0.5, "90 %": 0.9, "worst": 1.0}  # which test functions are shown, by RWF's error
 
 
@@ -28,6 +30,8 @@ class _Tested(NamedTuple):
     variant: str
     records: list[Record]
     holdout: Any
+    scaling: Scaling
+    inputs: Float[np.ndarray, "functions ..."]
     truth: Float[np.ndarray, "functions points"]
     predictions: dict[str, Float[np.ndarray, "functions points"]]
     errors: dict[str, Float[np.ndarray, " functions"]]
@@ -36,20 +40,23 @@ class _Tested(NamedTuple):
 def predictions(records: Sequence[Record]) -> Drawing | None:
     """Three test functions: the input, the truth, a prediction, and the errors of all; needs the weights."""
     tested = _read(records)
-    if tested is None or len(tested.holdout.grid) != 2:
+    if tested is None or not tested.holdout.grid:
         return None
     shown = list(tested.predictions)[-1]  # RWF, where it was run
+    draw, columns, parts = _draw_lines, 3, "true solution and predictions, and the absolute errors"
+    if len(tested.holdout.grid) == 2:
+        draw, columns = _draw_function, 3 + len(tested.predictions)
+        parts = f"true solution, prediction ({PARAMETRIZATIONS[shown]}) on its scale, and the absolute errors, on one "
+        parts += "scale a row"
     order = np.argsort(tested.errors[shown])
     functions = {name: int(order[round(q * (len(order) - 1))]) for name, q in _QUANTILES.items()}
-    columns = 3 + len(tested.predictions)
     figure = blank(1.9 * len(functions))
     grid: Any = figure.subplots(len(functions), columns, squeeze=False)
     for row, (name, function) in zip(grid, functions.items(), strict=True):
-        _draw_function(row, tested, shown, function, name)
+        draw(row, tested, shown, function, name)
     caption = (
         f"Test functions by {PARAMETRIZATIONS[shown]}'s error: the median one, the one at 90 % and the worst. From the "
-        f"left: input, true solution, prediction ({PARAMETRIZATIONS[shown]}) on its scale, and the absolute errors, on "
-        f"one scale a row, with the relative L² error above. The first seed of each.{said(tested.variant)}"
+        f"left: input, {parts}, with the relative L² error. The first seed of each.{said(tested.variant)}"
     )
     return Drawing("Predictions", caption, figure, tested.records)
 
@@ -78,7 +85,7 @@ def _read(records: Sequence[Record]) -> _Tested | None:
 
 
 def _tested(variant: str, mine: Mapping[str, Record]) -> _Tested | None:
-    holdout, truth, predicted, errors = None, np.zeros((0, 0)), {}, {}
+    predicted, errors, seen = {}, {}, None
     for name, record in mine.items():
         member = record.members[0]
         run = record.parts[member.part].run
@@ -95,13 +102,13 @@ def _tested(variant: str, mine: Mapping[str, Record]) -> _Tested | None:
             found = np.asarray(eqx.filter_jit(holdout.predict)(materialize(run.net(member.index))))
         prediction = scaling.restore(found)
         truth = np.asarray(scaling.restore(np.asarray(holdout.u)))
+        seen = holdout, scaling, np.asarray(holdout.a) * scaling.a_size + scaling.a_shift, truth
         error = np.linalg.norm(prediction - truth, axis=1) / np.linalg.norm(truth, axis=1)
         recorded = member.final.get("rel_l2")
         if recorded is None or not abs(error.mean() - recorded) <= 0.002 + 0.05 * recorded:  # nor NaN
             return None  # this machine makes other data than the run was tested on
         predicted[name], errors[name] = prediction, error
-    records = [mine[name] for name in predicted]
-    return _Tested(variant, records, holdout, truth, predicted, errors) if predicted else None
+    return _Tested(variant, [mine[name] for name in predicted], *seen, predicted, errors) if seen else None
 
 
 def _percent(error: float) -> str:
@@ -116,7 +123,7 @@ def _percent(error: float) -> str:
 def _draw_function(row: Any, tested: _Tested, shown: str, function: int, name: str) -> None:
     holdout, truth = tested.holdout, tested.truth[function]
     span = {"vmin": truth.min(), "vmax": truth.max()}
-    _draw_input(row[0], np.asarray(holdout.a[function]), name)
+    _draw_input(row[0], tested, function, name)
     _draw_field(row[1], holdout, truth, cmap="viridis", **span)
     row[1].set_title("truth u", fontsize=10)
     field = _draw_field(row[2], holdout, tested.predictions[shown][function], cmap="viridis", **span)
@@ -139,25 +146,54 @@ def _draw_bar(axes: "matplotlib.axes.Axes", image: Any, name: str) -> None:
     bar.ax.tick_params(labelsize=8)
 
 
-def _draw_input(axes: "matplotlib.axes.Axes", a: np.ndarray, name: str) -> None:
+def _draw_lines(row: Any, tested: _Tested, shown: str, function: int, name: str) -> None:
+    """A function of one coordinate."""
+    _draw_input(row[0], tested, function, name)
+    y = _places(tested)
+    order, truth = np.argsort(y), tested.truth[function]
+    for key, prediction in tested.predictions.items():
+        color = COLOURS.get(key, INK)
+        row[1].plot(y[order], prediction[function][order], color=color, label=PARAMETRIZATIONS[key])
+        row[2].plot(y[order], np.abs(prediction[function] - truth)[order], color=color)
+    row[1].plot(y[order], truth[order], "--", color=INK, linewidth=1.2, label="truth")
+    row[1].legend(fontsize=8)
+    missed = (f"{PARAMETRIZATIONS[key]} {_percent(errors[function])}" for key, errors in tested.errors.items())
+    for axes, title in zip(row[1:], ("u", f"error: {', '.join(missed)}"), strict=True):
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel(tested.holdout.axes[0], fontsize=9, labelpad=1)
+        axes.tick_params(labelsize=8)
+        axes.margins(x=0)
+
+
+def _places(tested: _Tested) -> Float[np.ndarray, " points"]:
+    """Where the points are along their one coordinate, in the units of the data."""
+    shift, size = tested.scaling.y_shift[0], tested.scaling.y_size[0]
+    return np.asarray(tested.holdout.y)[:, 0] * size + shift
+
+
+def _draw_input(axes: "matplotlib.axes.Axes", tested: _Tested, function: int, name: str) -> None:
+    a, own = tested.inputs[function], tested.holdout.axes[0].startswith("y[")
     if a.ndim == 2:
         image = axes.imshow(a.T, origin="lower", extent=(0, 1, 0, 1), cmap="cividis", aspect="auto")
         axes.set(xticks=[], yticks=[])
         axes.grid(visible=False)
         _draw_bar(axes, image, "a")
     else:
-        axes.plot(np.linspace(0, 1, len(a)), a, color=INK, linewidth=1.2)
-        axes.margins(x=0)
+        at = np.arange(a.size) if own else np.linspace(0, 1, a.size)
+        axes.plot(at, a.reshape(-1), "o" if a.size < _FEW else "-", color=INK, linewidth=1.2)
+        axes.margins(x=0 if a.size >= _FEW else 0.1)
+        if a.size < _FEW:
+            axes.set_xticks(at)
     axes.set_ylabel(name)
     axes.set_title("input a", fontsize=10)
-    axes.set_xlabel("x", fontsize=9, labelpad=1)
+    axes.set_xlabel("sensor" if own and a.ndim != 2 else "" if own else "x", fontsize=9, labelpad=1)
     axes.tick_params(labelsize=8)
 
 
 def _draw_field(axes: "matplotlib.axes.Axes", holdout: Any, values: np.ndarray, **colours: Any) -> Any:
     """A function of two coordinates: the first of the grid's axes upwards, or across where the plane is space."""
     picture, (down, across) = values.reshape(holdout.grid), holdout.axes
-    if down == "x":
+    if down in _ACROSS:
         picture, down, across = picture.T, across, down
     image = axes.imshow(picture, origin="lower", extent=(0, 1, 0, 1), aspect="auto", **colours)
     axes.set(xticks=[], yticks=[])
