@@ -10,6 +10,7 @@ import pytest
 
 from own_data import OFFSETS, doubles, own, own_job, write
 from rwf import report
+from rwf.cli import main
 from rwf.job import _experiment, hash_in
 from rwf.nets.blocks import fitting
 from rwf.operators import Operator
@@ -153,7 +154,7 @@ def random_operator(scaling):
     return Operator(spec.build(Identity().build(1, key=key), 1, key=key), Identity(), spec, 1, scaling)
 
 
-def test_an_operator_needs_its_run_folder_alone(tmp_path):
+def test_an_operator_needs_its_run_folder_alone(tmp_path, capsys):
     """The file may be gone; a folder of before the scaling was kept asks for the file."""
     path = write(tmp_path / "mine.npz", own())
     folder = run_job(own_job(path), tmp_path / "runs", progress=Progress(quiet=True))
@@ -161,6 +162,8 @@ def test_an_operator_needs_its_run_folder_alone(tmp_path):
     path.rename(tmp_path / "moved.npz")
     own_operator._build.cache_clear()
     value = Operator.from_run(folder)(a, y)
+    assert main(["report", str(folder), "--out", str(tmp_path / "report.html")]) == 0
+    assert f"not drawn: the test functions of {folder}: There is no file {path}" in capsys.readouterr().err
     summary = json.loads((folder / "summary.json").read_text())
     del summary["operator"]
     (folder / "summary.json").write_text(json.dumps(summary))

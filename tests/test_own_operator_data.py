@@ -275,6 +275,19 @@ def test_points_of_its_own_that_a_function_has_twice_are_remarked(tmp_path):
     assert remark.startswith("1 of the points of y[3] in twice.npz stand there before, where u has other values")
 
 
+def test_points_of_the_test_beyond_those_of_the_training_are_remarked(tmp_path):
+    rng, y = np.random.default_rng(0), np.tile(own()["y"], (20, 1, 1))
+    tested = {"a_test": rng.normal(size=(2, 3)), "u_test": np.ones((2, 6))}
+    y[19, 0] += 10  # held out
+    for arrays, far in (({"y_test": own()["y"] + 1000}, 998), ({"y_test": own()["y"]}, None)):
+        found = find_recipe(str(write(tmp_path / "far.npz", own(**tested, **arrays)))).recipe.task.remarks(10)
+        assert [
+            remark.startswith("coordinate 0 of the points of the test in far.npz goes from") for remark in found
+        ] == ([True] if far else [])
+    (remark,) = find_recipe(str(write(tmp_path / "own.npz", own(y=y)))).recipe.task.remarks(10)
+    assert remark.startswith("coordinate 0 of the points of the test in own.npz goes from")
+
+
 def test_channels_at_the_same_places_are_no_grid(tmp_path):
     a, line = np.random.default_rng(0).normal(size=(20, 16, 50)), np.linspace(0, 1, 50)[:, None]
     same = np.tile(line, (16, 1, 1))

@@ -91,6 +91,12 @@ def test_points_beyond_those_of_the_training_are_told(trained, tmp_path, capsys,
     assert ("rwf: coordinate 0 of y goes from" in capsys.readouterr().err) == told
 
 
+def test_what_nothing_reads_of_a_file_is_told(trained, tmp_path, capsys):
+    new = write(tmp_path / "new.npz", own(u=None, X=np.zeros((3, 1)), mesh=np.zeros(2)))
+    assert main(["predict", str(trained), str(new), "--out", str(tmp_path / "u.npz")]) == 0
+    assert f"rwf: nothing reads X (did you mean x?), mesh of {new}" in capsys.readouterr().err
+
+
 def test_a_coordinate_that_never_varied_is_not_looked_at_and_told(tmp_path):
     y = np.insert(own()["y"], 1, 300.0, axis=1)
     folder = run_job(own_job(write(tmp_path / "mine.npz", own(y=y))), tmp_path / "runs", progress=Progress(quiet=True))

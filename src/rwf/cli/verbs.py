@@ -260,6 +260,7 @@ def predict(words: list[str]) -> int:
     options = read(PredictOptions, words, "rwf predict", None)
     from rwf import predict as predicting
     from rwf.registry import read_own_file
+    from rwf.signals.operator_data import unread
 
     check_file("--out", options.out, reads=options.data)
     if options.out.suffix.lower() != ".npz":
@@ -268,8 +269,9 @@ def predict(words: list[str]) -> int:
         read_own_file(str(options.file))  # so that its tasks are known
     operator = predicting.find_operator(options.run, options.member)
     found = predicting.predict(operator, options.data)
-    if outside := predicting.beyond(operator, found.y):
-        say(outside)
+    for told in (unread(options.data), predicting.beyond(operator, found.y)):
+        if told:
+            say(told)
     print(f"predicted: {predicting.write_predicted(options.out, found)} (u of {found.u.shape[0]} functions)")
     if found.errors is not None:
         if told := predicting.trained_on(options.run, options.data):

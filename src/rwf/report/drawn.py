@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from rwf.report.figures import Drawing, figures_for, png
+from rwf.report.figures import Drawing, figures_for, operators, png
 from rwf.report.records import Part, Record
 from rwf.tensors import DamagedFileError
 
@@ -68,6 +68,9 @@ def _files(titles: Sequence[str]) -> list[str]:
 
 def drawings(case: str, records: Sequence[Record], note: Note | None = None) -> list[Drawing]:
     """The figures of one case. Damaged weights are an error; a `note` is told of them, and the rest is drawn."""
+    if note is not None:
+        for told in operators.unread([record for record in records if record.case == case]):
+            note(f"not drawn: {told}")
     while True:
         try:
             return figures_for(case, records)

@@ -182,6 +182,13 @@ def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
     return found
 
 
+def unread(path: str | Path) -> str | None:
+    """What nothing reads of a file of new functions, and what may be meant by it."""
+    others = [name for name in _names(Path(path)) if name not in NAMES]
+    slips = (f"{name} (did you mean {name.lower()}?)" if name.lower() in NAMES else name for name in others)
+    return f"nothing reads {', '.join(slips)} of {path}" if others else None
+
+
 def _span(name: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     numbers = rows.reshape(-1, rows.shape[-1] if name.startswith("y") else 1)
     return numbers.min(axis=0), numbers.max(axis=0)

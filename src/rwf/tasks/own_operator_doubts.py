@@ -1,7 +1,7 @@
 """What in a file of operator data looks like a mistake, but may be meant: it is said before training, not refused."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ _OFFSET = 0.1  # of the mean: outputs that differ by less,
 _HIDDEN = 1e-3  # of the deviation of all that sensors read: one that reads the same to within that,
 _ROUNDED = 64 * np.finfo(np.float64).eps  # of a number: what rounding leaves of zero, or of two that are the same,
 _APART = 0.1  # of the deviation of u: points with two values that are further apart,
+_SLACK = 0.05  # of a coordinate's range: a point of the test that is further beyond it,
 _FILLED = 20  # deviations of the others: a value that is further off and stands there more than once,
 _DWARFING = 100  # times the size of the median function: one that is larger
 
@@ -26,7 +27,7 @@ def doubts(path: str, found: operator_data.Shapes, rows: int, modified: int) -> 
     name = Path(path).name
     told = [*_few(found, name, rows), *_leaked(path, found, name, rows), *_unread(found, name)]
     with operator_data.opened(path) as arrays:
-        told += _contradicted(arrays, name, rows)
+        told += [*_contradicted(arrays, name, rows), *_beyond(arrays, name, rows)]
         for array, unlike in (("a", _hidden), ("u", _offset)):
             filled = list(_filled(arrays, array, name, rows))  # which would make the others true too
             told += filled or [*unlike(arrays, name, rows), *_dwarfing(arrays, array, name, rows)]
@@ -107,6 +108,28 @@ def _contradicted(arrays: Any, name: str, rows: int) -> Iterator[str]:
             f"{count} {where} there before, where u has other values. An operator has one value at a point: is a "
             "coordinate missing, such as the time?"
         )
+
+
+def _beyond(arrays: Any, name: str, rows: int) -> Iterator[str]:
+    """Points of the test that lie outside those of the training."""
+    own = len(arrays["y"].shape) == 3
+    if "y_test" not in arrays and not (own and rows < len(arrays["y"])):
+        return
+    trained = _spans(_read(arrays["y"], rows)) if own else _spans([np.asarray(arrays["y"])])
+    tested = _spans([np.asarray(arrays["y_test"] if "y_test" in arrays else arrays["y"][rows:])])
+    for i, (low, high, least, most) in enumerate(zip(*trained, *tested, strict=True)):
+        slack = _SLACK * (high - low)
+        if least < low - slack or most > high + slack:
+            yield (
+                f"coordinate {i} of the points of the test in {name} goes from {least:g} to {most:g}, and in the "
+                f"training from {low:g} to {high:g}: what is found beyond that is a guess, and its error counts"
+            )
+
+
+def _spans(parts: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest and the largest of each coordinate."""
+    flat = [part.reshape(-1, part.shape[-1]) for part in parts]
+    return np.min([part.min(axis=0) for part in flat], axis=0), np.max([part.max(axis=0) for part in flat], axis=0)
 
 
 def _twice(y: Num[np.ndarray, "points coordinates"]) -> tuple[np.ndarray, np.ndarray]:

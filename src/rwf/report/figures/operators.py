@@ -79,6 +79,20 @@ def spread(records: Sequence[Record]) -> Drawing | None:
     return Drawing("Error over the test functions", caption + said(tested.variant), figure, tested.records)
 
 
+def unread(records: Sequence[Record]) -> list[str]:
+    """Runs on a person's own data that cannot be read any more, and why: their test functions are not drawn."""
+    found = {}
+    for run in (part.run for record in records for part in record.parts):
+        path = run and run.info["recipe"]["task"].get("path")
+        if not run or not path or "sensors" not in run.info["recipe"]["net"]:
+            continue
+        try:
+            run.task(0)
+        except (OSError, ValueError) as error:
+            found[path] = f"the test functions of {run.folder}: {str(error).partition('. ')[0]}"
+    return list(found.values())
+
+
 def _read(records: Sequence[Record]) -> _Tested | None:
     """The first setting of which there are weights, and test data on this machine."""
     return next((found for found in (_tested(*setting) for setting in settings(records)) if found), None)
