@@ -4,6 +4,7 @@ import base64
 import io
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -201,10 +202,19 @@ def test_a_target_that_the_run_was_not_trained_on_is_not_drawn(tmp_path):
     assert "other data than the run was trained on" in drawing.caption
 
 
+def test_what_holds_for_several_tables_of_a_case_stands_below_the_last_of_them():
+    folder = Path(__file__).parents[1] / "results"
+    text = printed(report.tables([folder / "dr.json", folder / "darcy.json"]))
+    first, second = text.split("dr: std of relative L² error")
+    assert "mean ± standard deviation" not in first
+    assert second.count("mean ± standard deviation") == second.count("data: generated:") == 2
+
+
 def test_figures_are_files_with_plain_names(runs, tmp_path):
-    names = {path.name for path in report.save_figures([runs], tmp_path)}
+    report.write_report([runs], tmp_path / "report.html", theory=False, figures=tmp_path / "figures")
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
     assert {"regression-1d-ablation-of-mu-and-sigma.png", "regression-1d-final-values.png"} <= names
-    assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in names)
+    assert all((tmp_path / "figures" / name).read_bytes().startswith(b"\x89PNG") for name in names)
 
 
 def test_the_figures_of_a_page_are_files_too_where_a_folder_is_named(tmp_path):
@@ -213,7 +223,7 @@ def test_the_figures_of_a_page_are_files_too_where_a_folder_is_named(tmp_path):
         [tmp_path / "runs"], tmp_path / "report.html", theory=False, figures=tmp_path / "figures"
     )
     files = sorted((tmp_path / "figures").iterdir())
-    assert files == sorted(report.save_figures([tmp_path / "runs"], tmp_path / "figures"))
+    assert files
     assert all(base64.b64encode(file.read_bytes()).decode() in html.read_text() for file in files)
 
 

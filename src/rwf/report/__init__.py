@@ -35,7 +35,6 @@ __all__ = [
     "read_results",
     "rows_json",
     "rows_of",
-    "save_figures",
     "save_results",
     "sentences",
     "strangers",
@@ -97,19 +96,6 @@ def markdown(sources: Iterable[Source]) -> str:
 def save_results(sources: Iterable[Source], folder: Path, *, allow_quick: bool = False) -> list[Path]:
     """Writes results files, one a case, and returns their paths; refuses what is not the full recipe."""
     return _results.save_results(load(sources), folder, allow_quick=allow_quick)
-
-
-def save_figures(sources: Iterable[Source], folder: Path, *, note: Callable[[str], None] | None = None) -> list[Path]:
-    """Writes every figure of a report as a PNG file and returns their paths; `note` as in `write_report`."""
-    from rwf.report.drawn import drawn
-    from rwf.tensors import write_atomically
-
-    records, paths = load(sources), []
-    for case in dict.fromkeys(record.case for record in records):
-        for figure in drawn(case, records, note):
-            paths.append(folder / figure.file)
-            write_atomically(paths[-1], figure.png)
-    return paths
 
 
 def write_report(

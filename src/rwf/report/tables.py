@@ -22,12 +22,12 @@ _WIDTH = 80  # characters of a terminal: four means of 15, with their spread, fi
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """The tables of some records, to print with rich."""
-    return [_table(layout) for layout in layouts(records)]
+    return _tables(layouts(records))
 
 
 def grid_tables(records: Sequence[Record]) -> list[Table]:
     """The tables of what grids swept, to print with rich."""
-    return [_table(layout) for layout in grids(records)]
+    return _tables(grids(records))
 
 
 def markdown(records: Sequence[Record]) -> str:
@@ -40,12 +40,22 @@ def grid_markdown(records: Sequence[Record]) -> str:
     return "\n".join(_markdown(layout) for layout in grids(records))
 
 
-def _table(layout: Layout) -> Table:
+def _tables(found: Sequence[Layout]) -> list[Table]:
+    """What stands below several tables of a case, one after the other, stands below the last of them."""
+    captions = [[f"data: {layout.data}", _legend(layout), *layout.notes] for layout in found]
+    shown = []
+    for i, layout in enumerate(found):
+        goes_on = i + 1 < len(found) and found[i + 1].case == layout.case
+        shown.append(_table(layout, [line for line in captions[i] if not goes_on or line not in captions[i + 1]]))
+    return shown
+
+
+def _table(layout: Layout, told: Sequence[str]) -> Table:
     title = Text.assemble(layout.title, (" QUICK", "bold yellow") if layout.quick else "")
-    caption = escape("\n".join([f"data: {layout.data}", _legend(layout), *layout.notes]))  # u[x] is no style
+    caption = escape("\n".join(told))  # u[x] is no style
     # As narrow as can be: four means with their spread must stand side by side on 80 columns.
     style: Any = {"box": box.SIMPLE_HEAD, "padding": 0, "min_width": 76}
-    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", **style)
+    table = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left", **style)
     for heading in layout.axes or ("variant",):
         # A name that is cut short would be another's too.
         table.add_column(_broken(heading), overflow="fold")
