@@ -2,7 +2,7 @@
 
     python benchmarks/pack.py carry --data cavity_re1000.mat --generate dr   # here; then take the folder there, and
     bash carry/run.sh 28 "dr plain; dr rwf" "cavity/mlp aa"                  # minutes, and lanes as of lanes.py
-    bash carry/run.sh                                                        # where a command may last less: waits again
+    bash carry/run.sh                                                        # where a command may last less: waits on
 
 `--packages` are those that the other machine lacks, `--python` is its version, `--data` files are taken from the folder
 that RWF_DATA names; what the recipes of `--generate` compute of their data is computed here. There, runs go to runs/,
