@@ -1,4 +1,4 @@
-"""A person's own operator data: what a file must hold, what is remarked, and every bad file that must be refused."""
+"""A person's own operator data: what a file must hold, and every bad file that must be refused."""
 
 import io
 import re
@@ -89,24 +89,6 @@ def test_a_name_that_is_nearly_right_is_refused(tmp_path, name):
         operator_data.check(write(tmp_path / "mine.npz", own(**{name: np.ones((2, 6))})))
 
 
-def test_what_else_a_file_holds_is_remarked(tmp_path):
-    """Names that look near, and are somebody's own, included."""
-    others = "a_mean a_train beta date labels mesh notes t_test test theta times u_best u_est u_std units x_test"
-    path = write(tmp_path / "more.npz", own(**dict.fromkeys(others.split(), np.ones(2))))
-    operator_data.check(path)
-    remarks = find_recipe(str(path)).recipe.task.remarks(10)
-    assert remarks == [f"nothing reads {', '.join(others.split())} of more.npz"]
-
-
-def test_groups_of_hdf5_are_remarked_by_what_is_in_them(tmp_path):
-    path = write(tmp_path / "more.h5", own(**{"raw/a": np.ones(2)}))
-    assert find_recipe(str(path)).recipe.task.remarks(10) == ["nothing reads raw/a of more.h5"]
-    for name in ("a_test", "x"):
-        path = write(tmp_path / "bad.h5", own(**{f"{name}/values": np.ones((2, 3))}))
-        with pytest.raises(ValueError, match=f"its {name!r} is no array"):
-            operator_data.check(path)
-
-
 @pytest.mark.parametrize("suffix", [".npz", ".h5"])
 def test_an_ending_in_capitals_is_the_same_ending(tmp_path, suffix):
     path = write(tmp_path / f"mine{suffix}", own(mesh=np.ones(2)))
@@ -149,26 +131,6 @@ def test_a_single_function_is_said_to_be_too_few(tmp_path):
     assert find_recipe(str(tested)).recipe.task.build(0).a.shape == (1, 3)
 
 
-def test_functions_that_are_tested_and_trained_are_remarked_by_their_number(tmp_path):
-    first, rest = own()["a"], np.random.default_rng(1).normal(size=(2, 3))
-    tested = {"a_test": np.concatenate([first[4:7].astype(np.float64), rest]), "u_test": np.ones((5, 6))}
-    for name, arrays, expected in (
-        ("apart", own(), []),
-        ("named", own(**tested), ["3 of the 5 functions of the test are trained on too"]),
-        ("held_out", own(a=np.concatenate([first[:19], first[:1]])), ["1 of the 2 functions of the test are"]),
-    ):
-        for suffix in (".npz", ".h5"):
-            path = write(tmp_path / f"{name}{suffix}", arrays)
-            told = find_recipe(str(path)).recipe.task.remarks(10)
-            assert [remark[: len(words)] for remark, words in zip(told, expected, strict=True)] == expected
-
-
-def test_few_functions_are_remarked(tmp_path):
-    path = write(tmp_path / "two.npz", own(a=own()["a"][:2], u=own()["u"][:2]))
-    (remark,) = find_recipe(str(path)).recipe.task.remarks(10)
-    assert remark.startswith("two.npz has 1 function to train on and 1 to test with")
-
-
 def test_sensors_that_read_alike_at_two_places_are_two_sensors(tmp_path):
     periodic = own(a=own()["a"][:, [0, 1, 0]], x=np.array([[0.0], [0.5], [1.0]]))
     assert operator_data.check(write(tmp_path / "mine.npz", periodic))
@@ -187,105 +149,6 @@ def test_neighbours_on_a_grid_may_read_the_same(tmp_path):
     coarse = np.where(np.random.default_rng(0).normal(size=(20, 4, 4)) > 0, 12.0, 3.0)
     a = coarse.repeat(4, axis=1).repeat(4, axis=2)  # a material of two kinds
     assert find_recipe(str(write(tmp_path / "materials.npz", own(a=a)))).recipe.net.sensors == (16, 16)
-
-
-def test_outputs_that_are_nearly_one_number_are_remarked(tmp_path):
-    """A relative error of pressures around 101,325 says nothing of how they differ."""
-    u = np.random.default_rng(0).normal(size=(20, 6))
-    for offset, told in ((0.0, 0), (5.0, 0), (-300.0, 1), (101325.0, 1)):
-        remarks = find_recipe(str(write(tmp_path / "u.npz", own(u=u + offset)))).recipe.task.remarks(10)
-        assert len(remarks) == told
-        assert all(f"u of u.npz is {(u + offset)[:18].mean():.6g} give or take" in remark for remark in remarks)
-
-
-@pytest.mark.parametrize("suffix", [".npz", ".h5"])
-def test_sensors_that_nearly_vanish_beside_the_rest_are_remarked(tmp_path, suffix):
-    """Young's modulus and Poisson's ratio: of the second one float32 keeps nothing, once both are scaled alike."""
-    parameters = np.random.default_rng(0).normal(size=(20, 3)) * [1e10, 0.02, 0] + [2e11, 0.3, 1]  # the last is held
-    (remark,) = find_recipe(str(write(tmp_path / f"two{suffix}", own(a=parameters)))).recipe.task.remarks(10)
-    assert remark.startswith(f"1 of the 3 sensors of a in two{suffix}, the first a[:, 1], differ between functions")
-    channels = np.stack([parameters[:, :1] + np.arange(4), parameters[:, 1:2] * np.arange(1, 5)], axis=1)
-    (remark,) = find_recipe(str(write(tmp_path / f"grid{suffix}", own(a=channels)))).recipe.task.remarks(10)
-    assert remark.startswith(f"4 of the 8 sensors of a in grid{suffix}, the first a[:, 1, 0], differ")
-    profile = own(a=own()["a"] + [1e5, 2e5, 3e5])  # beside which the functions hardly differ
-    (remark,) = find_recipe(str(write(tmp_path / f"profile{suffix}", profile))).recipe.task.remarks(10)
-    assert remark.startswith(f"3 of the 3 sensors of a in profile{suffix}, the first a[:, 0], differ between")
-    alike = (parameters - parameters.mean(axis=0)) / [1e10, 0.02, 1]
-    assert not find_recipe(str(write(tmp_path / f"alike{suffix}", own(a=alike)))).recipe.task.remarks(10)
-
-
-@pytest.mark.parametrize("held", [0.0, 2e5])
-def test_an_end_that_is_held_but_for_rounding_is_no_sensor_that_vanishes(tmp_path, held):
-    rng, x = np.random.default_rng(0), np.linspace(0, 1, 9)
-    a = held + sum((held or 1) * rng.normal(size=(20, 1)) * np.sin(k * np.pi * x) for k in range(1, 6))
-    assert 0 < np.ptp(a[:, -1]) < 1e-15 * (held or 10) * 10
-    assert not find_recipe(str(write(tmp_path / "held.npz", own(a=a)))).recipe.task.remarks(10)
-
-
-@pytest.mark.parametrize("suffix", [".npz", ".h5"])
-@pytest.mark.parametrize("name", ["a", "u"])
-def test_numbers_that_stand_for_what_is_not_known_are_remarked(tmp_path, suffix, name):
-    array = np.random.default_rng(0).normal(size=(20, 6))
-    for value in (-9999.0, 1e20):
-        filled = array.copy()
-        filled[[2, 7, 11], [1, 0, 5]] = value
-        (remark,) = find_recipe(str(write(tmp_path / f"f{suffix}", own(**{name: filled})))).recipe.task.remarks(10)
-        mean = filled[:18][filled[:18] != value].mean()
-        assert remark.startswith(f"{name} of f{suffix} is {value:g} at 3 places, and {mean:.3g} give or take")
-    loads = np.where(array > 1, 100 + array, 0)  # most sensors have none: zero stands for nothing else
-    ones = np.where(array > 1, 7, 0)  # two kinds
-    once = np.concatenate([array[:5], 50 * array[5:6], array[6:]])  # large, and each value once
-    for usual in (array, loads, ones, once):
-        path = write(tmp_path / f"usual{suffix}", own(**{name: usual}))
-        assert "stands for" not in str(find_recipe(str(path)).recipe.task.remarks(10))
-
-
-@pytest.mark.parametrize("name", ["a", "u"])
-def test_a_function_beside_which_the_others_vanish_is_remarked(tmp_path, name):
-    array = own()[name].astype(float)
-    array[[7, 9]] *= [[1e6], [1e4]]
-    (remark,) = find_recipe(str(write(tmp_path / "big.npz", own(**{name: array})))).recipe.task.remarks(10)
-    assert remark.startswith(f"{name}[7] of big.npz is ")
-    assert " times as large as the median function, and 1 more over 100: beside it the others are hardly" in remark
-
-
-def test_what_is_remarked_of_a_file_is_said_once_for_all_parametrizations(tmp_path, capsys):
-    path = write(tmp_path / "more.npz", own(notes=np.zeros(1)))
-    few = ["--steps", "20", "--log-every", "10", "--seeds", "1", "--out", str(tmp_path / "runs"), "--no-report"]
-    assert main(["run", str(path), "--parametrization", "plain", "rwf", *few]) == 0
-    assert capsys.readouterr().err.count("nothing reads notes of more.npz") == 1
-
-
-@pytest.mark.parametrize("suffix", [".npz", ".h5"])
-def test_points_that_stand_twice_with_other_values_are_remarked(tmp_path, suffix):
-    """Such as those of a second time, whose coordinate was left out; a mesh may say the same node twice."""
-    y, u = own()["y"], own()["u"]
-    mesh = own(y=np.concatenate([y, y[:2]]), u=np.concatenate([u, (1 + 1e-5) * u[:, :2]], axis=1))
-    assert not find_recipe(str(write(tmp_path / f"mesh{suffix}", mesh))).recipe.task.remarks(10)
-    times = own(y=np.concatenate([y, y]), u=np.concatenate([u, -u], axis=1))
-    (remark,) = find_recipe(str(write(tmp_path / f"times{suffix}", times))).recipe.task.remarks(10)
-    assert remark.startswith(f"6 of the 12 points of y in times{suffix} stand there before, where u has other values")
-
-
-def test_points_of_its_own_that_a_function_has_twice_are_remarked(tmp_path):
-    y = np.tile(own()["y"], (20, 1, 1))
-    assert not find_recipe(str(write(tmp_path / "once.npz", own(y=y)))).recipe.task.remarks(10)
-    y[3, 4] = y[3, 1]
-    (remark,) = find_recipe(str(write(tmp_path / "twice.npz", own(y=y)))).recipe.task.remarks(10)
-    assert remark.startswith("1 of the points of y[3] in twice.npz stand there before, where u has other values")
-
-
-def test_points_of_the_test_beyond_those_of_the_training_are_remarked(tmp_path):
-    rng, y = np.random.default_rng(0), np.tile(own()["y"], (20, 1, 1))
-    tested = {"a_test": rng.normal(size=(2, 3)), "u_test": np.ones((2, 6))}
-    y[19, 0] += 10  # held out
-    for arrays, far in (({"y_test": own()["y"] + 1000}, 998), ({"y_test": own()["y"]}, None)):
-        found = find_recipe(str(write(tmp_path / "far.npz", own(**tested, **arrays)))).recipe.task.remarks(10)
-        assert [
-            remark.startswith("coordinate 0 of the points of the test in far.npz goes from") for remark in found
-        ] == ([True] if far else [])
-    (remark,) = find_recipe(str(write(tmp_path / "own.npz", own(y=y)))).recipe.task.remarks(10)
-    assert remark.startswith("coordinate 0 of the points of the test in own.npz goes from")
 
 
 def test_channels_at_the_same_places_are_no_grid(tmp_path):

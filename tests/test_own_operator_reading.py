@@ -15,7 +15,7 @@ from rwf import train
 from rwf.job import Job
 from rwf.registry import find_recipe
 from rwf.run import data_hash
-from rwf.signals import operator_data
+from rwf.signals import operator_data, sensors
 from rwf.spec import with_values
 from rwf.tasks import own_operator
 from rwf.tasks.own_operator import OwnOperator
@@ -184,46 +184,46 @@ def test_a_file_that_was_written_over_is_streamed_as_it_is_now(tmp_path):
 @pytest.mark.parametrize("offset", [0.0, -3.0, 1.7e9])
 def test_places_are_told_apart_by_their_order_and_not_by_rounding(offset):
     x = np.random.default_rng(0).uniform(size=(40, 2)) * [1, 3600] + offset
-    there = operator_data.places({"x": x})
+    there = sensors.places({"x": x})
     exchanged = x[[*range(7), 8, 7, *range(9, 40)]]
     for other in (x[::-1], exchanged, x[:-1], x[:, :1], x + np.array([0, 1]), 2 * x - x.min(axis=0)):
-        assert not operator_data.same_places(there, operator_data.places({"x": other}))
+        assert not sensors.same_places(there, sensors.places({"x": other}))
     alike = [x, x.reshape(5, 8, 2), np.asfortranarray(x), np.nextafter(x, np.inf)]
     for other in [*alike, *([] if offset > 0 else [x.astype(np.float32)])]:
-        assert operator_data.same_places(there, operator_data.places({"x": other}))
-    assert operator_data.same_places(there, operator_data.places({}))
+        assert sensors.same_places(there, sensors.places({"x": other}))
+    assert sensors.same_places(there, sensors.places({}))
 
 
 def test_a_regular_grid_is_the_same_whoever_computed_it():
     for points in (50, 101):
         one, other = np.linspace(0, 1, points)[:, None], jnp.linspace(0, 1, points)[:, None]
         assert (one.astype(np.float32) != other).any()
-        assert operator_data.same_places(operator_data.places({"x": one}), operator_data.places({"x": other}))
+        assert sensors.same_places(sensors.places({"x": one}), sensors.places({"x": other}))
 
 
-@pytest.mark.parametrize("sensors", [50, 200, 1_000, 16_384])
-def test_sensors_that_are_bent_are_not_those_of_the_training(sensors):
-    x = np.linspace(0, 1, sensors)[:, None]
+@pytest.mark.parametrize("count", [50, 200, 1_000, 16_384])
+def test_sensors_that_are_bent_are_not_those_of_the_training(count):
+    x = np.linspace(0, 1, count)[:, None]
     for other in (x**1.0001, x + 1e-4 * np.sin(np.pi * x)):
-        assert not operator_data.same_places(operator_data.places({"x": x}), operator_data.places({"x": other}))
+        assert not sensors.same_places(sensors.places({"x": x}), sensors.places({"x": other}))
 
 
 def test_places_of_operators_that_were_saved_before_are_compared_by_their_sums():
     x = np.random.default_rng(0).uniform(size=(40, 2))
-    before = json.dumps(json.loads(operator_data.places({"x": x}))[:5])
-    assert operator_data.same_places(before, operator_data.places({"x": x}))
-    assert not operator_data.same_places(before, operator_data.places({"x": x[::-1]}))
+    before = json.dumps(json.loads(sensors.places({"x": x}))[:5])
+    assert sensors.same_places(before, sensors.places({"x": x}))
+    assert not sensors.same_places(before, sensors.places({"x": x[::-1]}))
 
 
 def test_an_exchange_of_neighbours_on_a_fine_grid_is_seen():
     x = np.stack(np.meshgrid(*[np.linspace(0, 1, 64)] * 2, indexing="ij"), -1)
     exchanged = x.reshape(-1, 2).copy()
     exchanged[[100, 101]] = exchanged[[101, 100]]
-    there = operator_data.places({"x": x})
+    there = sensors.places({"x": x})
     for other in (exchanged, x.transpose(1, 0, 2), x[::-1]):
-        assert not operator_data.same_places(there, operator_data.places({"x": other}))
+        assert not sensors.same_places(there, sensors.places({"x": other}))
 
 
 def test_sensors_that_share_a_coordinate_are_the_same_as_float32():
     x = np.stack([np.linspace(0, 1, 9), np.full(9, 0.1)], -1)
-    assert operator_data.same_places(operator_data.places({"x": x}), operator_data.places({"x": x.astype(np.float32)}))
+    assert sensors.same_places(sensors.places({"x": x}), sensors.places({"x": x.astype(np.float32)}))

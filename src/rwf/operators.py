@@ -43,7 +43,7 @@ class Operator:
     parametrization: str = "plain"
     rwf: Factorization = field(default_factory=Factorization)
     precision: str = "float32"  # of its matrix products: that of its training, so that it gives what was measured
-    places: str = ""  # where the sensors were, of a person's own data that said so (`operator_data.places`)
+    places: str = ""  # where the sensors were, of a person's own data that said so (`rwf.signals.sensors`)
 
     @classmethod
     def from_run(cls, folder: str | Path, member: int = 0) -> "Operator":

@@ -8,8 +8,9 @@ from jaxtyping import Float
 
 from rwf.operators import Operator
 from rwf.record import only_run
-from rwf.signals.operator_data import check, places, read_inputs, same_places
+from rwf.signals.operator_data import check, read_inputs
 from rwf.signals.scaling import Scaling
+from rwf.signals.sensors import places, same_places
 from rwf.signals.tables import write_columns
 
 _ROUNDED = 1e-6  # of a coordinate that never varied, as float32 rounds it

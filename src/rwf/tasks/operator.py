@@ -65,7 +65,7 @@ class OperatorRegression(OperatorTask):
 
     **Arguments:** `a`, `y` and `u` as in `Holdout`; `functions` and `points` in a batch, all where one is 0;
     `scaling` is what a person's own data was divided by, which predictions need (`rwf.operators`); `content` a hash of
-    the file that it is from, `places` where its sensors are (`operator_data.places`).
+    the file that it is from, `places` where its sensors are (`rwf.signals.sensors`).
     """
 
     a: Float[Array, "functions ..."]

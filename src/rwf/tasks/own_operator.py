@@ -17,7 +17,7 @@ from tyro.conf import Suppress
 from rwf.errors import check_only_signal
 from rwf.nets.blocks import fitting
 from rwf.recipe import Adam, DeepONet, EncodingSpec, NetSpec, Recipe, TaskSpec
-from rwf.signals import operator_data
+from rwf.signals import operator_data, sensors
 from rwf.signals.scaling import Scaling, moments
 from rwf.tasks.operator import Holdout, OperatorRegression, OperatorTask, drawn, hash_of_rows, lattice, mean_square
 from rwf.tasks.own_operator_doubts import doubts
@@ -150,7 +150,7 @@ def _build(spec: OwnOperator, modified: int) -> OperatorRegression | StreamedReg
         _refuse_far(spec.path, spans, scaling)
         _refuse_near(spec.path, arrays, rows, scaling)
         load = functools.partial(_load, arrays)
-        places = operator_data.places(arrays)
+        places = sensors.places(arrays)
         holdout = _holdout(spec.path, arrays, rows, scaling)
         y = load("y", scaling.points) if found.shared_points else jnp.zeros((0, found.coordinates))
         shared: dict[str, Any] = {"holdout": holdout, "functions": spec.functions, "points": spec.points}
