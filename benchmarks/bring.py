@@ -9,6 +9,7 @@ go on its newest checkpoint, the small ones first, and then weights.
 """
 
 import argparse
+import contextlib
 import io
 import sys
 import tarfile
@@ -31,8 +32,10 @@ def small_files(runs: Path) -> Iterator[Path]:
 
 def weights_within(runs: Path, limit: int) -> Iterator[Path]:
     """Newest checkpoints and then weights, small ones first, as many as `limit` bytes hold."""
-    folders = {path.parent for path in runs.glob("**/checkpoints/*.safetensors")}
-    newest = [max(folder.glob("*.safetensors")) for folder in folders]
+    found: dict[Path, Path] = {}
+    for path in sorted(runs.glob("**/checkpoints/*.safetensors")):
+        found[path.parent] = path  # the newest is the last
+    newest = list(found.values())
     trained = runs.glob("**/weights.safetensors")
     for path in [*_by_size(newest), *_by_size(trained)]:
         if path.stat().st_size <= limit:
@@ -41,7 +44,7 @@ def weights_within(runs: Path, limit: int) -> Iterator[Path]:
 
 
 def _by_size(paths: Iterable[Path]) -> list[Path]:
-    return sorted(paths, key=lambda path: (path.stat().st_size, path))
+    return sorted((path for path in paths if path.exists()), key=lambda path: (path.stat().st_size, path))
 
 
 def pack(paths: Iterable[Path], out: Path, name: str) -> list[Path]:
@@ -49,7 +52,8 @@ def pack(paths: Iterable[Path], out: Path, name: str) -> list[Path]:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for path in paths:
-            archive.add(path)
+            with contextlib.suppress(FileNotFoundError):  # lanes that go on replace their checkpoints meanwhile
+                archive.add(path)
     data, pieces = buffer.getvalue(), []
     for i, start in enumerate(range(0, len(data), _PIECE)):
         pieces.append(out / f"{name}.a{chr(ord('a') + i)}")

@@ -55,6 +55,16 @@ def test_the_newest_checkpoint_comes_before_weights_and_what_does_not_fit_is_lef
     assert names(runs, bring.weights_within(runs, 500)) == [checkpoint]
 
 
+def test_what_a_lane_that_goes_on_replaces_meanwhile_is_left_out(bring, runs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = list(bring.small_files(Path("runs")))
+    (runs / "case/begun/metrics.jsonl").unlink()
+    (piece,) = bring.pack(found, tmp_path, "runs.tgz")
+    with tarfile.open(piece) as archive:
+        assert "runs/case/done/summary.json" in archive.getnames()
+        assert "runs/case/begun/metrics.jsonl" not in archive.getnames()
+
+
 def test_the_pieces_joined_are_the_archive(bring, runs, tmp_path, monkeypatch):
     monkeypatch.setattr(bring, "_PIECE", 100)
     monkeypatch.chdir(tmp_path)
