@@ -17,10 +17,10 @@ if [ $# -gt 0 ]; then
   if alive; then echo "lanes run already: bash $0 waits for them"; exit 1; fi
   minutes=$1; shift
   [ ! -d "$here/runs" ] || cp -rn "$here/runs/." runs
-  if command -v nvidia-cuda-mps-control >/dev/null; then
+  if [ $# -gt 1 ] && command -v nvidia-cuda-mps-control >/dev/null; then # lanes that share the card
     export CUDA_MPS_PIPE_DIRECTORY="$PWD/runs/.mps" CUDA_MPS_LOG_DIRECTORY="$PWD/runs/.mps"
     mkdir -p "$CUDA_MPS_PIPE_DIRECTORY"
-    nvidia-cuda-mps-control -d || true # it may run already
+    setsid nvidia-cuda-mps-control -d || true # it may run already
   fi
   # shellcheck disable=SC2016
   setsid bash -c 'echo $$ >"$0"; "$@" || echo "lanes ended with $?"; rm "$0"' "$running" \
