@@ -182,7 +182,7 @@ _PAPER = Recipe(
     log_every=1_000,
     seeds=2,
     together=1,  # on an H200 a step of two side by side takes a tenth longer than two steps of one
-    precision="bf16x3",  # a quarter faster than tf32x3, and as float32 in small trainings: docs/operators.md
+    precision="bf16x3",  # a quarter faster than tf32x3, and as float32 in small trainings: docs/operators-measured.md
 )
 _CLIPPED = replace(
     _PAPER,

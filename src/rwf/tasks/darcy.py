@@ -28,7 +28,7 @@ class DarcyFlow(TaskSpec):
     train: int = 2_000  # functions
     test: int = 100
     points: int = 64  # a side of the mesh, boundary included; the sensors of a are its nodes
-    length_scale: float = 1.0  # chosen on Plain alone, for the paper's 2 % (docs/operators.md)
+    length_scale: float = 1.0  # chosen on Plain alone, for the paper's 2 % (docs/operators-measured.md)
     functions: int = 64  # in a batch, each with the whole mesh
     output_size: float = 0.06  # u is divided by it in training: about its size, and the same for all data
 

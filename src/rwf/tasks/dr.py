@@ -108,7 +108,7 @@ _PAPER = Recipe(
     optim=Adam(lr=1e-3, decay_rate=0.9, decay_steps=1_000),
     steps=50_000,
     log_every=500,
-    seeds=10,  # some trainings have a loss that jumps, at random: docs/operators.md
+    seeds=10,  # some trainings have a loss that jumps, at random: docs/operators-measured.md
 )
 _CLIPPED = replace(
     _PAPER,
