@@ -1,6 +1,6 @@
 """The paper's Navier–Stokes benchmark: the lid-driven cavity at Re = 1,000, by a curriculum of Reynolds numbers.
 
-Beside the paper's own setting stand others that try to solve it better; docs/cavity.md tells what became of each.
+Beside the paper's own setting stand others that try to solve it better; docs/cavity-measured.md says what came of each.
 """
 
 from dataclasses import dataclass, replace
