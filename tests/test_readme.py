@@ -14,9 +14,9 @@ REPOSITORY = Path(__file__).parents[1]
 PARAMETRIZATIONS = ("plain", "aa", "wn", "rwf")
 TABLE = {  # the beginning of a line of the table: case, variant, metric
     "1D regression": ("regression-1d", "none", "rel_l2"),
-    "[images](docs/images.md), Natural": ("image/natural", "gaussian", "psnr"),
+    "[images](docs/images-measured.md), Natural": ("image/natural", "gaussian", "psnr"),
     "images, Text": ("image/text", "gaussian", "psnr"),
-    "[tomography](docs/images.md), phantoms": ("ct/shepp", "gaussian", "psnr"),
+    "[tomography](docs/images-measured.md#tomography), phantoms": ("ct/shepp", "gaussian", "psnr"),
     "tomography, a brain": ("ct/brain", "gaussian", "psnr"),
     "[shapes](docs/shapes.md), Dragon": ("shape/dragon", "gaussian", "iou"),
     "shapes, Armadillo": ("shape/armadillo", "gaussian", "iou"),

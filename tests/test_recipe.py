@@ -41,7 +41,7 @@ PAPER = tomllib.loads((Path(__file__).parent / "data" / "paper.toml").read_text(
 PENDING = {
     "ct/atlas",
 }
-# Where the paper's count of layers is taken to include the output layer, as measured: docs/images.md.
+# Where the paper's count of layers is taken to include the output layer, as measured: docs/images-measured.md.
 OUTPUT_COUNTED = {"image/natural", "image/text", "ct/shepp"}
 BACKBONES = {
     "MLP": "mlp",

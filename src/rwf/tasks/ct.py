@@ -99,14 +99,14 @@ _SHEPP = Recipe(
     case="ct/shepp",
     variant="none",
     task=Projections("shepp", angles=20),
-    net=MLP(depth=4, width=256, activation="relu"),  # the paper's five with the output layer: docs/images.md
+    net=MLP(depth=4, width=256, activation="relu"),  # the paper's five with the output layer: docs/images-measured.md
     optim=Adam(lr=1e-3, warmup_steps=200),
     rwf=Factorization(mean=1.0, stddev=0.1),
     steps=2_000,
     log_every=100,
     seeds=1,
     signals=tuple(range(PICTURES)),
-    precision="float16",  # docs/images.md
+    precision="float16",  # docs/images-measured.md
 )
 _BRAIN = replace(_SHEPP, name="ct/brain/none", case="ct/brain", task=Projections("brain", angles=40))
 

@@ -104,7 +104,7 @@ _NATURAL = Recipe(
     log_every=100,
     seeds=1,
     signals=tuple(range(16)),
-    precision="float16",  # docs/images.md
+    precision="float16",  # docs/images-measured.md
 )
 _TEXT = replace(
     _NATURAL,
@@ -118,7 +118,7 @@ _TEXT = replace(
 def _deeper(recipe: Recipe) -> Recipe:
     """Four hidden layers. The paper says four, and Tancik, whose networks these are, counts the output layer.
 
-    With three, Plain ends nearer to the paper on both sets (docs/images.md). With four, RWF loses images of Natural.
+    With three, Plain ends nearer to the paper on both sets, with four RWF loses images (docs/images-measured.md).
     """
     return recipe.named(f"{recipe.variant}-four-hidden", net=replace(recipe.net, depth=4))
 
@@ -161,7 +161,7 @@ _SHORT = {
 QUICK = {
     name: _SHORT | ({"encoding.scale": 3.0} if hasattr(r.encoding, "scale") else {}) for name, r in RECIPES.items()
 }
-_NORM = {"rwf.scales": "norm"}  # what the paper's weight normalization may have been: docs/images.md
+_NORM = {"rwf.scales": "norm"}  # what the paper's weight normalization may have been: docs/images-measured.md
 STUDIES = {
     case: Study(
         recipes=tuple(f"{case}/{mapping}" for mapping in ("none", "positional", "gaussian")),
