@@ -18,6 +18,7 @@ from rwf.errors import check_only_signal
 from rwf.nets.blocks import fitting
 from rwf.recipe import Adam, DeepONet, EncodingSpec, NetSpec, Recipe, TaskSpec
 from rwf.signals import operator_data, sensors
+from rwf.signals.operator_layout import Shapes
 from rwf.signals.scaling import Scaling, moments
 from rwf.tasks.operator import Holdout, OperatorRegression, OperatorTask, drawn, hash_of_rows, lattice, mean_square
 from rwf.tasks.own_operator_doubts import doubts
@@ -43,7 +44,7 @@ class StreamedRegression(OperatorTask):
     content: str = eqx.field(static=True)
     places: str = eqx.field(static=True)
     rows: int = eqx.field(static=True)
-    shapes: operator_data.Shapes = eqx.field(static=True)
+    shapes: Shapes = eqx.field(static=True)
     functions: int = eqx.field(static=True)
     points: int = eqx.field(static=True)
 
@@ -77,7 +78,7 @@ class StreamedRegression(OperatorTask):
 
 @dataclass(frozen=True)
 class OwnOperator(TaskSpec):
-    """Pairs of functions from a file, which is one signal; `rwf.signals.operator_data` says how it is laid out."""
+    """Pairs of functions from a file, which is one signal; `rwf.signals.operator_layout` says how it is laid out."""
 
     shown_by: ClassVar[str] = "rwf predict RUN NEW.npz"
     memory_only: ClassVar[tuple[str, ...]] = ("memory", "path")
@@ -162,7 +163,7 @@ def _build(spec: OwnOperator, modified: int) -> OperatorRegression | StreamedReg
     return OperatorRegression(a=a, y=y, u=u, **shared)
 
 
-def _trained(spec: OwnOperator, found: operator_data.Shapes) -> int:
+def _trained(spec: OwnOperator, found: Shapes) -> int:
     """How many functions are trained on: all, or all but the last ones."""
     if found.tested and spec.test:
         raise ValueError(

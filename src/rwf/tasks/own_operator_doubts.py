@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Num
 
 from rwf.signals import operator_data
+from rwf.signals.operator_layout import Shapes
 from rwf.signals.scaling import moments
 
 _FEW = 10  # functions to train on: fewer are hardly enough,
@@ -22,7 +23,7 @@ _DWARFING = 100  # times the size of the median function: one that is larger
 
 
 @functools.lru_cache(maxsize=1)
-def doubts(path: str, found: operator_data.Shapes, rows: int, modified: int) -> tuple[str, ...]:
+def doubts(path: str, found: Shapes, rows: int, modified: int) -> tuple[str, ...]:
     """A sentence for each; the first `rows` functions are trained on, `modified` is the time of the file."""
     name = Path(path).name
     told = [*_few(found, name, rows), *_leaked(path, found, name, rows), *_unread(found, name)]
@@ -34,11 +35,11 @@ def doubts(path: str, found: operator_data.Shapes, rows: int, modified: int) -> 
     return tuple(told)
 
 
-def _tested(found: operator_data.Shapes, rows: int) -> int:
+def _tested(found: Shapes, rows: int) -> int:
     return found.tested or found.functions - rows
 
 
-def _few(found: operator_data.Shapes, name: str, rows: int) -> Iterator[str]:
+def _few(found: Shapes, name: str, rows: int) -> Iterator[str]:
     if rows < _FEW:
         yield (
             f"{name} has {rows} function{'s' if rows > 1 else ''} to train on and {_tested(found, rows)} to test with: "
@@ -46,7 +47,7 @@ def _few(found: operator_data.Shapes, name: str, rows: int) -> Iterator[str]:
         )
 
 
-def _leaked(path: str, found: operator_data.Shapes, name: str, rows: int) -> Iterator[str]:
+def _leaked(path: str, found: Shapes, name: str, rows: int) -> Iterator[str]:
     if leaked := operator_data.repeated(path, rows):
         yield (
             f"{leaked} of the {_tested(found, rows)} functions of the test are trained on too (the same values of a in "
@@ -54,7 +55,7 @@ def _leaked(path: str, found: operator_data.Shapes, name: str, rows: int) -> Ite
         )
 
 
-def _unread(found: operator_data.Shapes, name: str) -> Iterator[str]:
+def _unread(found: Shapes, name: str) -> Iterator[str]:
     if found.unread:
         yield f"nothing reads {', '.join(found.unread)} of {name}"
 
