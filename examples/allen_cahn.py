@@ -2,6 +2,7 @@
 
 rwf run examples/allen_cahn.py --quick                  minutes on a CPU, to a few percent
 rwf run examples/allen_cahn.py --task.causal.chunks 0   without causal training
+docs/pde.md says in what it differs from examples/wave.py.
 """
 
 import math

@@ -2,7 +2,9 @@
 
 python examples/own_operator.py make antiderivative.npz         writes a file in the layout of docs/operators.md
 rwf run antiderivative.npz --quick                              four parametrizations, a table and a report
-python examples/own_operator.py use runs/own/antiderivative/... calls what a run has learnt, and saves it folded
+python examples/own_operator.py use RUN                         calls what a run has learnt, and saves it folded
+
+RUN is a folder below runs/own/antiderivative/, which the last line of `rwf run` names.
 """
 
 import sys

@@ -1,7 +1,9 @@
 """A benchmark of your own in one file: fit any signal on a line.
 
-rwf run examples/own_signal.py --quick          four parametrizations, a table and a report
-rwf run examples/own_signal.py --optim.lr 0.01  the same with another learning rate
+rwf run examples/own_signal.py --quick                  four parametrizations, a table and a report
+rwf run examples/own_signal.py --quick --optim.lr 0.01  the same with another learning rate
+
+Copy it and change three things: what `build` returns, what `describe` says, and the recipe below.
 """
 
 from dataclasses import dataclass

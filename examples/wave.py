@@ -1,6 +1,7 @@
-"""The 1D wave equation, u_tt = c² u_xx: a PDE of your own in one file.
+"""The 1D wave equation, u_tt = c² u_xx: a PDE of your own in one file. docs/pde.md goes through it line by line.
 
 rwf run examples/wave.py --quick                     four parametrizations, tables, plots and a report
+rwf solution RUN examples/wave.py --out wave.npz     what was found, on a grid; RUN is in the last line of the first
 rwf run examples/wave.py --task.causal.chunks 16     the same with causal training
 rwf run examples/wave.py --task.c 3 --task.curriculum.parameter c --task.curriculum.values 1 2 \\
     --task.curriculum.steps 2000                     a faster wave, after two slower ones
