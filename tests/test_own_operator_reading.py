@@ -38,6 +38,18 @@ def test_a_file_that_is_streamed_gives_the_batches_of_one_in_memory(tmp_path, ea
             np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("memory", [4.0, 0.0])
+@pytest.mark.parametrize("suffix", [".npz", ".h5"])
+def test_a_mask_is_read_as_zeros_and_ones(tmp_path, suffix, memory):
+    mask = np.random.default_rng(1).random((20, 8)) > 0.5
+    paths = [write(tmp_path / f"{kind}{suffix}", own(a=mask.astype(kind))) for kind in ("bool", "float32")]
+    jobs = [own_job(path, **{"task.memory": memory}) for path in paths]
+    one, other = (_batch(job.recipe.task.build(0), jax.random.key(0)) for job in jobs)
+    np.testing.assert_array_equal(one[0], other[0])
+    assert jobs[0].recipe.task.remarks(10) == jobs[1].recipe.task.remarks(10) == []
+    assert operator_data.read_inputs(paths[0])["a"].shape == (20, 8)
+
+
 @pytest.mark.parametrize("name", OFFSETS)
 @pytest.mark.parametrize("memory", [4.0, 0.0])
 def test_an_offset_or_a_unit_changes_nothing_that_a_net_is_trained_on(tmp_path, name, memory):

@@ -18,7 +18,7 @@ from jaxtyping import Int
 
 from rwf.errors import missing_extra
 from rwf.signals import npz
-from rwf.signals.operator_layout import LAYOUT, NAMES, Shapes, are_channels, laid_out
+from rwf.signals.operator_layout import LAYOUT, NAMES, NUMBERS, Shapes, are_channels, laid_out
 
 SUFFIXES = (".npz", ".h5", ".hdf5")
 _ROWS = 256  # functions whose shape goes into the hash of a file at a time
@@ -113,7 +113,7 @@ def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
     for name, array in found.items():
         if not array.size:
             raise ValueError(f"{path}: {name!r} has shape {array.shape}: there is nothing in it.")
-        if array.dtype.kind not in "fiu":
+        if array.dtype.kind not in NUMBERS:
             raise ValueError(f"{path}: {name!r} holds {array.dtype} of shape {array.shape}, no real numbers.")
         _refuse_not_finite(path, name, 0, array)
     return found

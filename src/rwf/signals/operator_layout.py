@@ -21,6 +21,7 @@ LAYOUT = (
     "u (functions, points), each of floats; optional: x (*sensors, coordinates), a_test, u_test, y_test."
 )
 NAMES = ("a", "y", "u", "x", "a_test", "y_test", "u_test")
+NUMBERS = "fiub"  # kinds of NumPy's types that are real numbers: masks are 0 and 1
 
 
 @dataclass(frozen=True)
@@ -62,16 +63,16 @@ def laid_out(path: str | Path, arrays: Mapping[str, Any], names: Sequence[str]) 
     for name, array in arrays.items():
         if array.shape is None:  # HDF5 has such
             raise refuse(f"{name!r} is empty.")
-        if array.dtype.kind not in "fiu":
+        if array.dtype.kind not in NUMBERS:
             raise refuse(f"{name!r} holds {array.dtype}, no real numbers.")
     a, y, u = (tuple(arrays[name].shape) for name in ("a", "y", "u"))
     if len(a) < 2 or len(u) != 2 or len(y) not in (2, 3):
         raise refuse(f"a, y and u have shapes {a}, {y} and {u}.{_reshaped(a, y, u)}")
     if a[0] != u[0] or (len(y) == 3 and y[0] != u[0]):
-        raise refuse(f"the numbers of functions differ: a, y and u have shapes {a}, {y} and {u}.")
+        raise refuse(f"the numbers of functions differ: a, y and u have shapes {a}, {y} and {u}.{_turned(a, y, u)}")
     if y[-2] != u[1]:
         each = " Save y[:, None]: each function has a point of its own." if len(y) == 2 and (y[0], 1) == u else ""
-        raise refuse(f"y has {y[-2]} points a function and u {u[1]} values.{each}")
+        raise refuse(f"y has {y[-2]} points a function and u {u[1]} values.{each or _turned(a, y, u)}")
     if min(a[0], u[1], y[-1], *a[1:]) == 0:
         raise refuse(f"something is empty: a, y and u have shapes {a}, {y} and {u}.")
     if "x" in arrays and (tuple(arrays["x"].shape[:-1]) != a[1:] or not arrays["x"].shape[-1]):
@@ -102,6 +103,13 @@ def _reshaped(a: tuple[int, ...], y: tuple[int, ...], u: tuple[int, ...]) -> str
             " Save u with one axis for all points, u.reshape(len(u), -1), and y likewise, y.reshape(-1, y.shape[-1])."
         )
     return ""
+
+
+def _turned(a: tuple[int, ...], y: tuple[int, ...], u: tuple[int, ...]) -> str:
+    """What to save where functions are the last axis, or points, as where HDF5 reads a file of MATLAB's."""
+    if a[-1] == u[-1] != u[0] and u[0] in y:
+        return " Functions seem to be the last axis: save a.T and u.T, and y likewise, in which points come first."
+    return " Save y.T: points come first." if y[::-1] == (u[1], y[0]) else ""
 
 
 def _test_shapes(refuse: Any, arrays: Mapping[str, Any], a: Any, y: Any, u: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Shaped
 
 
 @jax.tree_util.register_static
@@ -32,15 +32,15 @@ class Scaling:
         """Leaves everything as it is."""
         return cls(0.0, 1.0, (0.0,) * coordinates, (1.0,) * coordinates, 1.0)
 
-    def functions(self, a: Num[Array | np.ndarray, "..."]) -> Float[Array | np.ndarray, "..."]:
+    def functions(self, a: Shaped[Array | np.ndarray, "..."]) -> Float[Array | np.ndarray, "..."]:
         """Input functions as the net reads them."""
         return _scaled(a, self.a_shift, self.a_size)
 
-    def points(self, y: Num[Array | np.ndarray, "... coordinates"]) -> Float[Array | np.ndarray, "... coordinates"]:
+    def points(self, y: Shaped[Array | np.ndarray, "... coordinates"]) -> Float[Array | np.ndarray, "... coordinates"]:
         """Coordinates as the net reads them."""
         return _scaled(y, self.y_shift, tuple(size or float("inf") for size in self.y_size))
 
-    def values(self, u: Num[Array | np.ndarray, "..."]) -> Float[Array | np.ndarray, "..."]:
+    def values(self, u: Shaped[Array | np.ndarray, "..."]) -> Float[Array | np.ndarray, "..."]:
         """Output functions as the net is trained on them."""
         return _scaled(u, 0.0, self.u_size)
 

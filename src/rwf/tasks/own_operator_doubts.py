@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Num
+from jaxtyping import Shaped
 
 from rwf.signals import operator_data
 from rwf.signals.operator_layout import Shapes
@@ -133,14 +133,14 @@ def _spans(parts: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return np.min([part.min(axis=0) for part in flat], axis=0), np.max([part.max(axis=0) for part in flat], axis=0)
 
 
-def _twice(y: Num[np.ndarray, "points coordinates"]) -> tuple[np.ndarray, np.ndarray]:
+def _twice(y: Shaped[np.ndarray, "points coordinates"]) -> tuple[np.ndarray, np.ndarray]:
     """The points that stand there before, and where each of them does."""
     _, first, place = np.unique(y, axis=0, return_index=True, return_inverse=True)
     twice = np.flatnonzero(first[place.reshape(-1)] != np.arange(len(y)))
     return twice, first[place.reshape(-1)[twice]]
 
 
-def _apart(u: Num[np.ndarray, "functions points"], twice: tuple[np.ndarray, np.ndarray], deviation: float) -> Any:
+def _apart(u: Shaped[np.ndarray, "functions points"], twice: tuple[np.ndarray, np.ndarray], deviation: float) -> Any:
     """Which of such points have two values in some function; halves, since a difference may overflow."""
     points, before = twice
     return (np.abs(u[:, points] / 2 - u[:, before] / 2) > _APART / 2 * deviation).any(axis=0)
