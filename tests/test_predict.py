@@ -11,9 +11,10 @@ import pytest
 from own_data import own, own_job, write
 from rwf.cli import main
 from rwf.operators import Operator
-from rwf.predict import beyond, predict, write_predicted
+from rwf.predict import beyond, predict, unlike, write_predicted
 from rwf.progress import Progress
 from rwf.run import run_job
+from rwf.signals.scaling import Scaling
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +92,15 @@ def test_points_beyond_those_of_the_training_are_told(trained, tmp_path, capsys,
     assert ("rwf: coordinate 0 of y goes from" in capsys.readouterr().err) == told
 
 
+@pytest.mark.parametrize(("scale", "told"), [(1.0, False), (8.0, False), (1000.0, True)])
+def test_functions_in_another_unit_are_told(trained, tmp_path, capsys, scale, told):
+    path = write(tmp_path / "new.npz", own(u=None, a=scale * own()["a"]))
+    assert main(["predict", str(trained), str(path), "--out", str(tmp_path / "predicted.npz")]) == 0
+    assert ("and in the training they were 3" in " ".join(capsys.readouterr().err.split())) == told
+    knows_nothing = replace(Operator.from_run(trained), scaling=Scaling.none(1))
+    assert unlike(knows_nothing, scale * own()["a"]) is None
+
+
 def test_what_nothing_reads_of_a_file_is_told(trained, tmp_path, capsys):
     new = write(tmp_path / "new.npz", own(u=None, X=np.zeros((3, 1)), mesh=np.zeros(2)))
     assert main(["predict", str(trained), str(new), "--out", str(tmp_path / "u.npz")]) == 0
@@ -133,6 +143,7 @@ def test_errors_are_measured_of_numbers_whose_squares_overflow(trained, tmp_path
         ({"a": np.full((20, 3), np.nan)}, "'a' holds values that are not finite, the first at (0, 0)"),
         ({"a": np.full((20, 3), "x")}, "'a' holds <U1"),
         ({"u": np.ones((20, 7))}, "u has shape (20, 7), and the functions at their points are (20, 6)"),
+        ({"u": np.ones((20, 3, 2))}, "(20, 6). Save u.reshape(len(u), -1)."),
         ({"u": np.zeros((20, 6))}, "u is zero everywhere in function 0"),
     ],
 )
@@ -163,6 +174,12 @@ def test_other_runs_and_other_endings_are_refused(trained, tmp_path, capsys):
     assert "go to an .npz file" in capsys.readouterr().err
     assert main(["predict", str(tmp_path), str(data)]) == 2
     assert "holds 0 complete runs" in capsys.readouterr().err
+
+
+def test_a_folder_and_a_file_are_told_apart(trained, tmp_path):
+    assert Operator.from_run(trained.parent).scaling == Operator.from_run(trained).scaling  # the only run in there
+    with pytest.raises(ValueError, match=r"is a folder, .* Operator.from_run reads that of a run"):
+        Operator.load(trained)
 
 
 OWN_TASK = """

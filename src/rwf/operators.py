@@ -16,13 +16,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Shaped
 
 from rwf.build import member_arrays, member_net
 from rwf.nets.blocks import fitting, in_blocks
 from rwf.precision import computing
 from rwf.recipe import EncodingSpec, Factorization, NetSpec
-from rwf.record import Run, read_run
+from rwf.record import Run, only_run
 from rwf.signals.scaling import Scaling
 from rwf.spec import from_json, to_json
 from rwf.tensors import from_named, read_tensors, to_named, write_tensors
@@ -47,8 +47,11 @@ class Operator:
 
     @classmethod
     def from_run(cls, folder: str | Path, member: int = 0) -> "Operator":
-        """The operator that a member of a complete run has learnt; a person's own data is not needed any more."""
-        run = read_run(Path(folder))
+        """The operator that a member of a complete run has learnt, the only one in or below a folder.
+
+        A person's own data is not needed any more.
+        """
+        run = only_run(Path(folder))
         recipe = run.job.recipe
         if not hasattr(recipe.net, "sensors"):
             raise ValueError(
@@ -61,7 +64,7 @@ class Operator:
         return cls(net, recipe.encoding, recipe.net, inputs, scaling, *settings)
 
     def __call__(
-        self, a: Num[Array | np.ndarray, "functions ..."], y: Num[Array | np.ndarray, "... coordinates"]
+        self, a: Shaped[Array | np.ndarray, "functions ..."], y: Shaped[Array | np.ndarray, "... coordinates"]
     ) -> Float[Array | np.ndarray, "functions points"]:
         """The output functions for some input functions, some functions at a time: that bounds the memory.
 
@@ -114,6 +117,8 @@ class Operator:
     @classmethod
     def load(cls, path: str | Path) -> "Operator":
         """The operator that `save` wrote."""
+        if Path(path).is_dir():
+            raise ValueError(f"{path} is a folder, and no file that was saved. Operator.from_run reads that of a run.")
         named, metadata = read_tensors(Path(path))
         if metadata.get("format") != FORMAT:
             raise ValueError(f"{path} holds {metadata.get('format', 'something else')!r}, no operator ({FORMAT}).")

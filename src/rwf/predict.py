@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 from rwf.operators import Operator
 from rwf.record import only_run
@@ -14,12 +14,14 @@ from rwf.signals.sensors import places, same_places
 from rwf.signals.tables import write_columns
 
 _ROUNDED = 1e-6  # of a coordinate that never varied, as float32 rounds it
+_FAR = 10  # deviations: of any data, 99 % of the numbers are nearer to their mean
 _SLACK = 0.01  # of a coordinate's range: of a large file that was measured on some functions
 
 
 class Predicted(NamedTuple):
-    """Output functions at their points; and the relative L² error of each, where a file knows the answers."""
+    """Input and output functions, these at their points; the relative L² error of each, where the answers are known."""
 
+    a: Shaped[np.ndarray, "functions ..."]
     y: Float[np.ndarray, "... points coordinates"]
     u: Float[np.ndarray, "functions points"]
     errors: Float[np.ndarray, " functions"] | None
@@ -31,7 +33,7 @@ def find_operator(path: Path, member: int = 0) -> Operator:
         if member:
             raise ValueError(f"{path} holds one operator, and no member {member}. Name a run folder for that.")
         return Operator.load(path)
-    return Operator.from_run(only_run(path).folder, member)
+    return Operator.from_run(path, member)
 
 
 def predict(operator: Operator, data: Path) -> Predicted:
@@ -53,9 +55,10 @@ def predict(operator: Operator, data: Path) -> Predicted:
             "and y in the units of the training?"
         )
     if truth is None:
-        return Predicted(y, u, None)
+        return Predicted(a, y, u, None)
     if truth.shape != u.shape:
-        raise ValueError(f"{data}: u has shape {truth.shape}, and the functions at their points are {u.shape}.")
+        flat = " Save u.reshape(len(u), -1)." if truth.size == u.size and len(truth) == len(u) else ""
+        raise ValueError(f"{data}: u has shape {truth.shape}, and the functions at their points are {u.shape}.{flat}")
     largest = np.abs(truth.astype(float)).max(axis=1, keepdims=True)
     if not largest.all():
         raise ValueError(
@@ -63,7 +66,7 @@ def predict(operator: Operator, data: Path) -> Predicted:
             "function out, or u."
         )
     missed, whole = (u - truth) / largest, truth / largest  # so that no square overflows
-    return Predicted(y, u, np.linalg.norm(missed, axis=1) / np.linalg.norm(whole, axis=1))
+    return Predicted(a, y, u, np.linalg.norm(missed, axis=1) / np.linalg.norm(whole, axis=1))
 
 
 def trained_on(path: Path, data: Path) -> str | None:
@@ -90,6 +93,17 @@ def beyond(operator: Operator, y: Float[np.ndarray, "... points coordinates"]) -
             told = f"coordinate {i} of y goes from {smallest:g} to {largest:g}, and in the training "
             return told + (went if size else stood)
     return None
+
+
+def unlike(operator: Operator, a: Shaped[np.ndarray, "functions ..."]) -> str | None:
+    """Says that most numbers of some functions are far from those of the training, where these are known."""
+    shift, size = operator.scaling.a_shift, operator.scaling.a_size
+    if (shift, size) == (0.0, 1.0) or not np.median(np.abs(operator.scaling.functions(a))) > _FAR:
+        return None
+    return (
+        f"the functions are about {np.median(a):.3g}, and in the training they were {shift:.3g} give or take "
+        f"{size:.2g}: an operator takes them in the units of its file, and not scaled"
+    )
 
 
 def write_predicted(path: Path, found: Predicted) -> Path:

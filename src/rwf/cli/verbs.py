@@ -165,7 +165,7 @@ def save(words: list[str]) -> int:
     check_folder("--out", options.out)
     from rwf import report as reports
 
-    for path in reports.save_results(reports.load(options.runs, say), options.out):
+    for path in reports.save_results(options.runs, options.out, note=say):
         print(path)
     return 0
 
@@ -269,7 +269,7 @@ def predict(words: list[str]) -> int:
         read_own_file(str(options.file))  # so that its tasks are known
     operator = predicting.find_operator(options.run, options.member)
     found = predicting.predict(operator, options.data)
-    for told in (unread(options.data), predicting.beyond(operator, found.y)):
+    for told in (unread(options.data), predicting.unlike(operator, found.a), predicting.beyond(operator, found.y)):
         if told:
             say(told)
     print(f"predicted: {predicting.write_predicted(options.out, found)} (u of {found.u.shape[0]} functions)")
