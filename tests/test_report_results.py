@@ -149,6 +149,18 @@ def test_curves_of_few_seeds_in_a_results_file_are_joined_by_those_of_more(tmp_p
                 np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+def test_what_a_results_file_has_stays_where_more_is_saved(tmp_path):
+    """The folders of its runs may be gone: to write over it would lose them in silence."""
+    run_folder(tmp_path / "first", job("plain", seeds=2), 0.5)
+    run_folder(tmp_path / "first", job("rwf", seeds=2), 0.3)
+    path = saved(tmp_path / "first", tmp_path)
+    run_folder(tmp_path / "more", job("plain", seeds=1, first_seed=2), 0.6)
+    run_folder(tmp_path / "more", job("wn", seeds=1), 0.4)
+    assert saved(tmp_path / "more", tmp_path) == path
+    found = {record.parametrization: sorted(record.finals("rel_l2").values()) for record in report.load([path])}
+    assert found == {"plain": [0.5, 0.5, 0.6], "rwf": [0.3, 0.3], "wn": [0.4]}
+
+
 def test_a_seed_that_is_there_twice_with_another_end_is_told(runs, tmp_path):
     path, told = saved(runs, tmp_path), []
     report.load([path, runs], told.append)
@@ -249,7 +261,7 @@ def test_any_change_breaks_the_seal(runs, tmp_path):
     path = saved(runs, tmp_path)
     change(path, lambda content: content["records"][0]["members"]["seed"].reverse(), reseal=False)
     for read in (report.check_results, report.read_results, lambda path: report.load([path])):
-        with pytest.raises(report.ResultsError, match=r"seal does not match\. Write it again"):
+        with pytest.raises(report.ResultsError, match=r"seal does not match\. Delete it, and write it again"):
             read(path)
 
 

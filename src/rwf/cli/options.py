@@ -65,7 +65,7 @@ class SaveOptions:
     """Writes summaries of full runs for results/: rows, curves and provenance."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]  # run folders, or folders of them
-    out: Path = Path("results")  # the folder to write to
+    out: Path = Path("results")  # the folder to write to; what it has of other seeds and rows stays
 
 
 @dataclass(frozen=True)

@@ -93,9 +93,20 @@ def markdown(sources: Iterable[Source]) -> str:
     return f"{heading}\n{_tables.markdown(records)}{''.join(told)}"
 
 
-def save_results(sources: Iterable[Source], folder: Path, *, allow_quick: bool = False) -> list[Path]:
-    """Writes results files, one a case, and returns their paths; refuses what is not the full recipe."""
-    return _results.save_results(load(sources), folder, allow_quick=allow_quick)
+def save_results(
+    sources: Iterable[Source],
+    folder: Path,
+    *,
+    allow_quick: bool = False,
+    note: Callable[[str], None] | None = None,
+) -> list[Path]:
+    """Writes results files, one a case, and returns their paths; refuses what is not the full recipe.
+
+    What the folder holds of these cases is kept, and joined with what is new.
+    """
+    records = load(sources, note)
+    kept = _results.files_of(records, folder)
+    return _results.save_results(load([*records, *kept], note), folder, allow_quick=allow_quick)
 
 
 def write_report(

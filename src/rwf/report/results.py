@@ -30,7 +30,10 @@ class ResultsError(ValueError):
 
 
 def save_results(records: Iterable[Record], folder: Path, *, allow_quick: bool = False) -> list[Path]:
-    """Writes one results file a case and returns their paths; what is not the full recipe is refused."""
+    """Writes one results file a case, in the place of one that is there, and returns their paths.
+
+    What is not the full recipe is refused.
+    """
     records = list(records)
     if not records:
         raise ResultsError("There is nothing to save: no complete run was found. `rwf reproduce CASE` makes some.")
@@ -41,12 +44,19 @@ def save_results(records: Iterable[Record], folder: Path, *, allow_quick: bool =
             f"{len(quick)} of {len(records)} records are not the full recipe: {folders}. Results are full "
             "runs: leave these out."
         )
-    paths = []
-    for case in dict.fromkeys(record.case for record in records):
-        path = folder / f"{case.replace('/', '-')}.json"
+    paths = _paths(records, folder)
+    for case, path in paths.items():
         write_atomically(path, dumps(content_of(case, [r for r in records if r.case == case])))
-        paths.append(path)
-    return paths
+    return list(paths.values())
+
+
+def files_of(records: Iterable[Record], folder: Path) -> list[Path]:
+    """The results files that a folder has of the cases of some records."""
+    return [path for path in _paths(records, folder).values() if path.exists()]
+
+
+def _paths(records: Iterable[Record], folder: Path) -> dict[str, Path]:
+    return {record.case: folder / f"{record.case.replace('/', '-')}.json" for record in records}
 
 
 def is_results(path: Path) -> bool:
@@ -80,7 +90,8 @@ def check_results(path: Path) -> None:
         raise ResultsError(f"{path} is no results file: its format is {found!r}, and {FORMAT!r} was expected.")
     if content.get("seal") != seal_of(content):
         raise ResultsError(
-            f"{path} does not hold what was written: its seal does not match. Write it again with `rwf save`."
+            f"{path} does not hold what was written: its seal does not match. "
+            "Delete it, and write it again with `rwf save`."
         )
     for row in content["rows"]:
         _check_row(path, row, content)
