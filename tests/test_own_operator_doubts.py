@@ -1,5 +1,7 @@
 """What is remarked of a person's own operator data before training, and not refused."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from own_data import own, write
 from rwf.cli import main
 from rwf.registry import find_recipe
 from rwf.signals import operator_data
+from rwf.tasks import own_operator_doubts
 
 
 def test_what_else_a_file_holds_is_remarked(tmp_path):
@@ -144,3 +147,65 @@ def test_points_of_the_test_beyond_those_of_the_training_are_remarked(tmp_path):
         ] == ([True] if far else [])
     (remark,) = find_recipe(str(write(tmp_path / "own.npz", own(y=y)))).recipe.task.remarks(10)
     assert remark.startswith("coordinate 0 of the points of the test in own.npz goes from")
+
+
+def test_a_test_of_functions_beyond_all_that_are_trained_on_is_remarked(tmp_path):
+    """The last tenth of a sorted file; a single such function may be chance."""
+    a = np.random.default_rng(0).normal(size=(40, 3))
+    for rows, told in ((slice(0), 0), (slice(39, 40), 0), (slice(36, 40), 1)):
+        a[rows, 1] = 10 + a[rows, 1]
+        remarks = find_recipe(str(write(tmp_path / "sweep.npz", own(a=a, u=np.ones((40, 6)) + a[:, :1])))).recipe
+        found = [remark for remark in remarks.task.remarks(10) if remark.startswith("a[:, 1] of sweep.npz goes from")]
+        assert len(found) == told
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_functions_of_the_test_that_nearly_vanish_are_remarked(tmp_path, named):
+    """Their relative errors would be the mean."""
+    u = np.random.default_rng(0).normal(size=(60, 6))
+    u[58] *= 1e-5
+    tested = {"a_test": np.random.default_rng(1).normal(size=(6, 3)), "u_test": u[54:]} if named else {}
+    a = np.random.default_rng(2).normal(size=(60, 3))
+    (remark,) = find_recipe(str(write(tmp_path / "small.npz", own(a=a, u=u, **tested)))).recipe.task.remarks(10)
+    assert remark.startswith(
+        f"u of 1 of the 6 functions of the test in small.npz, the first in row {4 if named else 58}"
+    )
+
+
+def test_points_of_one_function_in_many_rows_are_said_to_belong_together(tmp_path):
+    """As triples (a, y, u) are often kept, each of a point."""
+    which, y = np.random.default_rng(0).integers(0, 5, 60), np.random.default_rng(1).random((60, 1, 1))
+    a = own()["a"][which]
+    path = write(tmp_path / "triples.npz", own(a=a, y=y, u=1 + (a[:, :1] * y[:, 0])))
+    assert any(
+        "Points of one function are one row" in remark for remark in find_recipe(str(path)).recipe.task.remarks(10)
+    )
+
+
+@pytest.mark.parametrize(("kept", "told"), [({}, 0), ({"chunks": (20, 6)}, 0), ({"compression": "gzip"}, 1)])
+def test_compressed_chunks_of_many_functions_are_remarked_where_they_are_streamed(tmp_path, kept, told):
+    h5py = pytest.importorskip("h5py")
+    path = write(tmp_path / "mine.h5", own(u=None))
+    with h5py.File(path, "a") as file:
+        file.create_dataset("u", data=own()["u"], **kept)
+    task = find_recipe(str(path)).recipe.task
+    remarks = dataclasses.replace(task, memory=0.0).remarks(10)
+    assert [remark[:53] for remark in remarks] == ["u of mine.h5 is compressed in chunks of 20 functions,"] * told
+    assert not task.remarks(10)
+
+
+def test_a_file_is_judged_by_a_sample_that_is_read_once(tmp_path, monkeypatch):
+    """Of functions with a million points each, some; not all of them ten times over."""
+    h5py = pytest.importorskip("h5py")
+    rng, read = np.random.default_rng(0), []
+    large = own(a=rng.normal(size=(400, 3)), u=rng.normal(size=(400, 60)), y=np.linspace(0, 1, 60)[:, None])
+    task = find_recipe(str(write(tmp_path / "large.h5", large))).recipe.task
+    task.remarks(10)  # so that the content is known
+    monkeypatch.setattr(own_operator_doubts, "_BYTES", 8 * 60 * 20)
+    own_operator_doubts.doubts.cache_clear()
+    get = h5py.Dataset.__getitem__
+    monkeypatch.setattr(
+        h5py.Dataset, "__getitem__", lambda self, rows: read.append((self.name, len(got := get(self, rows)))) or got
+    )
+    assert not task.remarks(10)
+    assert sum(rows for name, rows in read if name == "/u") == 20 + 40  # and those of the test

@@ -204,7 +204,10 @@ def _refuse_twins(path: str | Path, arrays: Mapping[str, Any], groups: np.ndarra
     first = {}
     for sensor, group in enumerate(groups.tolist()):
         if group in first:
-            raise ValueError(f"{path}: the sensors {first[group]} and {sensor} {what}. {cure}")
+            ends = (
+                ", as the two ends of a period are one place" if (first[group], sensor) == (0, len(groups) - 1) else ""
+            )
+            raise ValueError(f"{path}: the sensors {first[group]} and {sensor} {what}{ends}. {cure}")
         first[group] = sensor
 
 

@@ -107,7 +107,8 @@ class OwnOperator(TaskSpec):
         if not Path(self.path).is_file():
             return []
         found = operator_data.shapes(self.path)
-        return list(doubts(self.path, found, _trained(self, found), Path(self.path).stat().st_mtime_ns))
+        modified = Path(self.path).stat().st_mtime_ns
+        return list(doubts(self.path, found, _trained(self, found), _is_streamed(self, found), modified))
 
 
 def recipe_for(path: str) -> Recipe:
@@ -139,7 +140,7 @@ def _build(spec: OwnOperator, modified: int) -> OperatorRegression | StreamedReg
             f"`rwf run {spec.path}`, or put the old file back."
         )
     found = operator_data.shapes(spec.path)
-    streamed = found.bytes > spec.memory * 1e9
+    streamed = _is_streamed(spec, found)
     if streamed and found.compressed:
         raise ValueError(
             f"{spec.path} is compressed and has {found.bytes / 1e9:.3g} GB of numbers, more than --task.memory "
@@ -161,6 +162,10 @@ def _build(spec: OwnOperator, modified: int) -> OperatorRegression | StreamedReg
         a, u = load("a", scaling.functions, 0, rows), load("u", scaling.values, 0, rows)
         y = y if found.shared_points else load("y", scaling.points, 0, rows)
     return OperatorRegression(a=a, y=y, u=u, **shared)
+
+
+def _is_streamed(spec: OwnOperator, found: Shapes) -> bool:
+    return found.bytes > spec.memory * 1e9
 
 
 def _trained(spec: OwnOperator, found: Shapes) -> int:
@@ -214,7 +219,8 @@ def _holdout(path: str, arrays: Any, rows: int, scaling: Scaling) -> Holdout:
     if len(zero):
         raise ValueError(
             f"{path}: row {first + zero[0]} of {'u' + end!r}, a function of the test, is zero everywhere, or as good "
-            "as zero beside the others: it has no relative error. Leave it out of the test."
+            f"as zero beside the others, as {len(zero)} of {len(u)} are: it has no relative error. Leave such out of "
+            "the test."
         )
     grid, axes = lattice(y) if y.ndim == 2 else ((), ())
     return Holdout(a, y, u, grid, axes, fitting(a.shape[1:], u.shape))
