@@ -46,6 +46,15 @@ def environment(precision: str) -> dict[str, Any]:
     }
 
 
+def in_turn(recorded: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """Where a run was, piece by piece: the step at which it began there, and all that held from then on."""
+    first = {name: value for name, value in recorded.items() if name != "continued"}
+    pieces = [(0, first)]
+    for changed in recorded.get("continued", []):
+        pieces.append((changed["step"], pieces[-1][1] | {k: v for k, v in changed.items() if k != "step"}))
+    return pieces
+
+
 @functools.cache
 def source_hash() -> str:
     """A hash of the package's own source: it names the code even where there is no git.

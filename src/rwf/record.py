@@ -1,7 +1,7 @@
 """The run folder: what a run was, what it measured and what it learnt. Everything downstream reads it.
 
 recipe.json          the job: recipe, parametrization, members, hash
-environment.json     versions, commit, device, precision
+environment.json     versions, commit, device, precision; `continued`: what was another from some step on
 metrics.jsonl        one line for each look at the metrics, a value a member
 weights.safetensors  the trained nets, members stacked along the first axis
 summary.json         final metrics, rate, divergence, whose copy it is; a folder that has it is complete
@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import Float
 
 from rwf import build
+from rwf.environment import in_turn
 from rwf.job import Job, experiment_in, hash_in, job_from_json, job_to_json
 from rwf.recipe import TaskSpec
 from rwf.spec import OWN_FILE, kinds
@@ -40,6 +41,19 @@ def write_job(folder: Path, job: Job, environment: Mapping[str, Any]) -> None:
 def write_recipe(folder: Path, job: Job) -> None:
     """Says what job a run folder is of; also when it goes on, since what decides no result, a path, may be another."""
     write_atomically(folder / "recipe.json", _dumps(job_to_json(job)))
+
+
+def write_continued(folder: Path, step: int, environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Says where a run goes on, and returns what is not as it was before that step: device, commit, versions."""
+    path = folder / "environment.json"
+    recorded = _read_json(path, ())
+    kept = [piece for piece in recorded.pop("continued", []) if piece["step"] < step]  # nothing is left of later ones
+    _, before = in_turn(recorded | {"continued": kept})[-1]
+    changed = {name: value for name, value in environment.items() if before.get(name) != value}
+    if changed:
+        kept.append({"step": step, **changed})
+    write_atomically(path, _dumps(recorded | ({"continued": kept} if kept else {})))
+    return changed
 
 
 def append_metrics(folder: Path, lines: Iterable[Mapping[str, Any]]) -> None:

@@ -21,6 +21,9 @@ from rwf.precision import computing
 from rwf.progress import Progress
 from rwf.tree import materialize
 
+# What may decide the last digits of a run that is continued elsewhere, in words.
+_TOLD = {"device": "device", "matmul": "precision", "jax": "version of jax", "source": "state of rwf's code"}
+
 
 class UnfinishedRunError(RuntimeError):
     """There is an unfinished run of the same job, and nobody said what to do with it."""
@@ -139,6 +142,7 @@ def _open(folder: Path, job: Job, data: str, progress: Progress, *, resume: bool
             f"{folder} holds an unfinished run of this job. Add --resume to continue it, or --fresh to start anew."
         )
     state = train.start(job)
+    where = environment(job.recipe.precision) | {"data": job.recipe.task.describe(), "data_hash": data}
     if resume and not fresh and (folder / "recipe.json").exists():
         saved, refused = record.read_checkpoint(folder, state, job, data)
         for reason in refused:
@@ -146,12 +150,13 @@ def _open(folder: Path, job: Job, data: str, progress: Progress, *, resume: bool
         if saved is not None:
             step = int(saved.step.max())
             record.write_recipe(folder, job)
+            changed = record.write_continued(folder, step, where)
             record.truncate_metrics(folder, step)
-            progress.note(f"{job.title}: continues at step {step:,}")
+            other = " and ".join(words for name, words in _TOLD.items() if name in changed)
+            progress.note(f"{job.title}: continues at step {step:,}{f', with another {other}' if other else ''}")
             return saved
         progress.note(f"{job.title}: no checkpoint to continue from, starts anew")
     record.clear(folder)
-    where = environment(job.recipe.precision) | {"data": job.recipe.task.describe(), "data_hash": data}
     record.write_job(folder, job, where)
     return state
 

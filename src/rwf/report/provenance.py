@@ -1,9 +1,10 @@
 """Where every number comes from: one entry for each run folder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rwf.environment import in_turn
 from rwf.report.names import PARAMETRIZATIONS, count
 from rwf.report.records import Part, Record
 
@@ -43,16 +44,29 @@ def _provenance(part: Part) -> Provenance:
         name=f"{PARAMETRIZATIONS.get(parametrization, parametrization)} ({info.get('variant')}{tuned})",
         folder=part.folder,
         hash=str(info.get("hash", "–")),
-        commit=_commit(environment),
-        versions=", ".join(f"{name} {environment[name]}" for name in _PACKAGES if environment.get(name)) or "–",
-        device=_device(environment),
-        precision=_precision(environment),
+        commit=_told(environment, _commit),
+        versions=_told(environment, _versions),
+        device=_told(environment, _device),
+        precision=_told(environment, _precision),
         members=count(summary.get("members")),
         steps=count(summary.get("steps")),
         seconds="–" if seconds is None else f"{seconds:,.1f} + {summary.get('compile_seconds') or 0:.1f} compiling",
         rate=count(summary.get("rate")),
         copy_of=summary.get("copy_of") or "",
     )
+
+
+def _told(environment: Mapping[str, Any], words: Callable[[Mapping[str, Any]], str]) -> str:
+    """What held at the beginning, and what else from some step on, where a run was continued elsewhere."""
+    told: list[tuple[str, int]] = []
+    for step, piece in in_turn(environment):
+        if not told or told[-1][0] != words(piece):
+            told.append((words(piece), step))
+    return "; ".join(text + (f" from step {step:,} on" if step else "") for text, step in told)
+
+
+def _versions(environment: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {environment[name]}" for name in _PACKAGES if environment.get(name)) or "–"
 
 
 def _commit(environment: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rwf.environment import in_turn
 from rwf.record import Run
 from rwf.report.names import contender, count, without_rate
 from rwf.report.statistics import Summary, summarize
@@ -20,7 +21,7 @@ LEGEND = (
     "The first look at the metrics at or below each error: the mean over the members that reached it, with its "
     "interval (t) where all did; where some did not, it is the mean of the early ones, and has none. Seconds are those "
     "of the program in which the members of a line train together, without compilation; other programs on the same "
-    "device make them more, and where they are known to have been there a † says so"
+    "device make them more, and a † says where they are known to have been there, or a run moved to another device"
 )
 
 
@@ -76,7 +77,11 @@ def _line(record: "Record", percent: int) -> tuple[str, ...]:
 
 
 def _beside(record: "Record") -> str:
-    return " †" if any(part.environment.get("beside") for part in record.parts) else ""
+    """A mark for seconds that are not those of one program alone on one device."""
+    pieces = [[piece for _, piece in in_turn(part.environment)] for part in record.parts]
+    shared = any(piece.get("beside") for part in pieces for piece in part)
+    moved = any(len({piece.get("device") for piece in part}) > 1 for part in pieces)
+    return " †" if shared or moved else ""
 
 
 def _interval(values: Summary, members: int) -> str:
