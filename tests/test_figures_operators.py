@@ -75,6 +75,7 @@ def test_points_that_are_no_grid_have_no_pictures_but_a_spread(monkeypatch):
     with style():
         assert operators.predictions([]) is None
         drawing = operators.spread([])
+    assert "not drawn: their points are on no line" in drawing.caption
     labels = [line.get_label() for line in drawing.figure.axes[0].get_lines()]
     assert labels[1] == f"RWF: {100 * made.errors['rwf'].mean():.2f} ± {100 * made.errors['rwf'].std():.2f} %"
 

@@ -76,6 +76,8 @@ def spread(records: Sequence[Record]) -> Drawing | None:
     log_where_positive(axes, "rel_l2")
     axes.legend()
     caption = "The error of each test function, sorted; mean ± standard deviation over them. The first seed of each."
+    if not tested.holdout.grid:
+        caption += " The functions themselves are not drawn: their points are on no line, and no even grid in a plane."
     return Drawing("Error over the test functions", caption + said(tested.variant), figure, tested.records)
 
 
