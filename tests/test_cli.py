@@ -1,5 +1,6 @@
 """The command line, as a person types it."""
 
+import importlib.metadata
 import json
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import rwf
 from rwf.cli import main
 from rwf.cli.verbs import VERBS
 
@@ -48,7 +50,7 @@ def test_help_is_printed_without_importing_jax():
 
 def test_python_m_rwf_is_rwf():
     done = subprocess.run([sys.executable, "-m", "rwf", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "0.1.0"
+    assert done.stdout.strip() == rwf.__version__ == importlib.metadata.version("rwf")
 
 
 def test_list_names_every_recipe(capsys, monkeypatch):
