@@ -102,6 +102,17 @@ def test_a_long_name_of_a_variant_breaks_where_a_setting_begins(tmp_path):
     assert any(line.startswith("none+frozen") for line in lines)
 
 
+def test_a_long_name_of_a_variant_breaks_at_its_hyphen(tmp_path):
+    """As Burgers' modified-deeponet, beside four means with their spread."""
+    for name in ("plain", "aa", "wn", "rwf"):
+        named = job(name)
+        recipe = replace(named.recipe, variant="modified-deeponet+clipped")
+        run_folder(tmp_path, replace(named, recipe=recipe, base=recipe), [0.0182, 0.0163, 0.0209])
+    lines = [line.split()[0] for line in printed(report.tables([tmp_path]), width=80).splitlines() if line.strip()]
+    first = lines.index("modified-")
+    assert lines[first : first + 3] == ["modified-", "deeponet", "+clipped"]
+
+
 def test_a_table_on_80_columns_cuts_nothing_short(tmp_path):
     for name in ("plain", "aa", "wn", "rwf"):
         run_folder(tmp_path / "wide", job(name), [0.01821, 0.01836, 0.01809])

@@ -1,5 +1,6 @@
 """Tables for the terminal and for Markdown."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ _BOLD = (
     "bold: the best over the seeds and signals that a line's cells share, and all not distinguishable from it at this n"
 )
 _LONG = 12  # characters of a variant that stay on one line; longer ones break where a setting begins
+_ROOM = 16  # characters beside four means with their spread: what is longer breaks at a hyphen, where it has one
 _WIDTH = 80  # characters of a terminal: four means of 15, with their spread, fit beside the name of a variant
 
 
@@ -93,7 +95,8 @@ def _legend(layout: Layout) -> str:
 
 
 def _variant(line: Line) -> Text:
-    text = Text(line.name.replace("+", "\n+") if len(line.name) > _LONG else line.name)
+    settings = line.name.replace("+", "\n+").splitlines() if len(line.name) > _LONG else [line.name]
+    text = Text("\n".join(part for one in settings for part in textwrap.wrap(one, _ROOM, break_long_words=False)))
     if line.rate != RECIPES_RATE:
         text.append("\ntuned rate" if line.tuned else f"\nrate {line.rate}", "dim")
     return text
