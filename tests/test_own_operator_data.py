@@ -33,6 +33,13 @@ def nan(array, *index):
     return array
 
 
+@pytest.mark.parametrize(("points", "drawn"), [(2_000, None), (2_001, 2_000)])
+def test_quick_draws_some_of_many_points(tmp_path, points, drawn):
+    """A batch of all of them takes seconds on a CPU."""
+    path = write(tmp_path / "fine.npz", own(u=np.ones((20, points)), y=np.linspace(0, 1, points)[:, None]))
+    assert find_recipe(str(path)).quick.get("task.points") == drawn
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

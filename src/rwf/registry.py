@@ -57,7 +57,7 @@ def find_recipe(name: str) -> Found:
     if name.lower().endswith((".npz", ".h5", ".hdf5")):
         from rwf.tasks import own_operator
 
-        return Found(own_operator.recipe_for(name), own_operator.SHORTER, Path(name).name)
+        return Found(own_operator.recipe_for(name), own_operator.quick_for(name), Path(name).name)
     if name.lower().endswith(_PICTURES):
         from rwf.tasks import own_picture
 

@@ -63,6 +63,12 @@ def moments(parts: Iterable[np.ndarray]) -> tuple[float, float]:
     return float(top * mean), float(top * np.sqrt(np.average(squares, weights=sizes)))
 
 
+def extremes(parts: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest and the largest along the first axis of some parts, taken together."""
+    lows, highs = zip(*((part.min(axis=0), part.max(axis=0)) for part in parts), strict=True)
+    return np.min(lows, axis=0), np.max(highs, axis=0)
+
+
 def _scaled(x: Any, shift: float | tuple[float, ...], size: float | tuple[float, ...]) -> Any:
     """float32 in the end; what does not fit becomes infinite, without a warning."""
     if isinstance(x, jax.Array):

@@ -19,14 +19,15 @@ from rwf.nets.blocks import fitting
 from rwf.recipe import Adam, DeepONet, EncodingSpec, NetSpec, Recipe, TaskSpec
 from rwf.signals import operator_data, sensors
 from rwf.signals.operator_layout import Shapes
-from rwf.signals.scaling import Scaling, moments
+from rwf.signals.scaling import Scaling, extremes, moments
 from rwf.tasks.operator import Holdout, OperatorRegression, OperatorTask, drawn, hash_of_rows, lattice, mean_square
 from rwf.tasks.own_operator_doubts import doubts
 
 _LARGEST_TEST = 1_000  # functions that are held out at most where nobody says how many,
 _TEST_BYTES = 2**28  # and so many bytes of them, as float32: they stay in memory
 _TOGETHER = {"a": 10, "y": 2, "u": 10}  # numbers that may become one in float32, on average; a may have other units
-SHORTER = {"steps": 1_000, "log_every": 100, "seeds": 2, "net.depth": 3}  # what --quick changes
+_SHORTER = {"steps": 1_000, "log_every": 100, "seeds": 2, "net.depth": 3}  # what --quick changes,
+_POINTS = 2_000  # of each function in its batches: with all of a fine grid it would be no minutes
 
 
 @final
@@ -131,6 +132,11 @@ def recipe_for(path: str) -> Recipe:
     )
 
 
+def quick_for(path: str) -> dict[str, Any]:
+    """What --quick changes of such a recipe."""
+    return _SHORTER | ({"task.points": _POINTS} if operator_data.shapes(path).points > _POINTS else {})
+
+
 @functools.lru_cache(maxsize=1)
 def _build(spec: OwnOperator, modified: int) -> OperatorRegression | StreamedRegression:
     content, spans = operator_data.check(spec.path)
@@ -195,8 +201,7 @@ def _scaling(path: str, arrays: Any, rows: int) -> Scaling:
     """What brings the functions that are trained on to the size that nets are made for, from a sample of them."""
     sample = operator_data.sample(rows)
     y, of_y = arrays["y"], sample if len(arrays["y"].shape) == 3 else np.arange(len(arrays["y"]))
-    spans = [(p.min(axis=0), p.max(axis=0)) for p in (_flat(part) for _, part in operator_data.parts(y, of_y))]
-    low, high = np.min([low for low, _ in spans], axis=0), np.max([high for _, high in spans], axis=0)
+    low, high = extremes(_flat(part) for _, part in operator_data.parts(y, of_y))
     a, u = (moments(part for _, part in operator_data.parts(arrays[name], sample)) for name in ("a", "u"))
     numbers = (a[0], a[1] or 1.0, tuple(low.tolist()), tuple((high - low).tolist()), float(np.hypot(*u)) or 1.0)
     if not np.isfinite(np.hstack(numbers)).all():

@@ -11,7 +11,7 @@ from jaxtyping import Shaped
 
 from rwf.signals import operator_data
 from rwf.signals.operator_layout import Shapes
-from rwf.signals.scaling import moments
+from rwf.signals.scaling import extremes, moments
 
 _SAMPLE = 1_000  # functions of the training that are looked at, and no more
 _BYTES = 2**27  # of an array, as float64: so much is read once, however large the file
@@ -163,8 +163,8 @@ def _beyond(arrays: Any, sample: _Sample, name: str, rows: int) -> Iterator[str]
     """Points of the test that lie outside those of the training."""
     if "y_test" not in arrays and (sample.y.ndim == 2 or rows == len(arrays["y"])):
         return
-    low, high = _extremes([sample.y.reshape(-1, sample.y.shape[-1])])
-    least, most = _extremes(part.reshape(-1, part.shape[-1]) for part in _of_test(arrays, "y", rows))
+    low, high = extremes([sample.y.reshape(-1, sample.y.shape[-1])])
+    least, most = extremes(part.reshape(-1, part.shape[-1]) for part in _of_test(arrays, "y", rows))
     for i, slack in enumerate(_SLACK * (high - low)):
         if least[i] < low[i] - slack or most[i] > high[i] + slack:
             yield (
@@ -175,8 +175,8 @@ def _beyond(arrays: Any, sample: _Sample, name: str, rows: int) -> Iterator[str]
 
 def _aside(arrays: Any, sample: _Sample, name: str, rows: int) -> Iterator[str]:
     """Functions of the test that are all larger than those of the training, or smaller: the last of a sorted file."""
-    low, high = _extremes([sample.a])
-    least, most = _extremes(_of_test(arrays, "a", rows))
+    low, high = extremes([sample.a])
+    least, most = extremes(_of_test(arrays, "a", rows))
     rounding = _ROUNDED * float(max(high.max(), -float(low.min())))
     aside = np.argwhere((least > high + rounding) | (most < low - rounding)).tolist()
     if aside:
@@ -186,12 +186,6 @@ def _aside(arrays: Any, sample: _Sample, name: str, rows: int) -> Iterator[str]:
             f"{low[at]:g} to {high[at]:g} in the training: what is found beyond that is a guess. If the functions are "
             "sorted, shuffle them"
         )
-
-
-def _extremes(parts: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest and the largest along the first axis."""
-    lows, highs = zip(*((part.min(axis=0), part.max(axis=0)) for part in parts), strict=True)
-    return np.min(lows, axis=0), np.max(highs, axis=0)
 
 
 def _filled(numbers: np.ndarray, array: str, name: str) -> Iterator[str]:
