@@ -96,7 +96,7 @@ def test_points_beyond_those_of_the_training_are_told(trained, tmp_path, capsys,
 def test_functions_in_another_unit_are_told(trained, tmp_path, capsys, scale, told):
     path = write(tmp_path / "new.npz", own(u=None, a=scale * own()["a"]))
     assert main(["predict", str(trained), str(path), "--out", str(tmp_path / "predicted.npz")]) == 0
-    assert ("and in the training they were 3" in " ".join(capsys.readouterr().err.split())) == told
+    assert ("deviations off those of the training, 3" in " ".join(capsys.readouterr().err.split())) == told
     knows_nothing = replace(Operator.from_run(trained), scaling=Scaling.none(1))
     assert unlike(knows_nothing, scale * own()["a"]) is None
 
@@ -180,6 +180,9 @@ def test_a_folder_and_a_file_are_told_apart(trained, tmp_path):
     assert Operator.from_run(trained.parent).scaling == Operator.from_run(trained).scaling  # the only run in there
     with pytest.raises(ValueError, match=r"is a folder, .* Operator.from_run reads that of a run"):
         Operator.load(trained)
+    Operator.from_run(trained).save(tmp_path / "operator.safetensors")
+    with pytest.raises(ValueError, match=r"is a file, .* Operator.load reads what `save` wrote"):
+        Operator.from_run(tmp_path / "operator.safetensors")
 
 
 OWN_TASK = """

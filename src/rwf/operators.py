@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from rwf.build import member_arrays, member_net
 from rwf.nets.blocks import fitting, in_blocks
 from rwf.precision import computing
 from rwf.recipe import EncodingSpec, Factorization, NetSpec
@@ -51,6 +50,8 @@ class Operator:
 
         A person's own data is not needed any more.
         """
+        if Path(folder).is_file():
+            raise ValueError(f"{folder} is a file, and no folder of a run. Operator.load reads what `save` wrote.")
         run = only_run(Path(folder))
         recipe = run.job.recipe
         if not hasattr(recipe.net, "sensors"):
@@ -59,7 +60,7 @@ class Operator:
             )
         run.check_member(member)
         inputs, scaling = _inputs_and_scaling(run, member)
-        net, parametrization = _net(run, member, inputs), run.job.parametrization
+        net, parametrization = run.net(member), run.job.parametrization
         settings = (parametrization, recipe.rwf, recipe.precision, run.summary.get("operator", {}).get("places", ""))
         return cls(net, recipe.encoding, recipe.net, inputs, scaling, *settings)
 
@@ -155,14 +156,6 @@ def _scaling(numbers: Mapping[str, Any]) -> Scaling:
     """From what `asdict` makes of it, once it has been JSON."""
     fields: dict[str, Any] = {name: tuple(n) if isinstance(n, list) else n for name, n in numbers.items()}
     return Scaling(**fields)
-
-
-def _net(run: Run, member: int, inputs: int) -> Any:
-    """The net of one member, built without the data that it was trained on."""
-    settings = {name: values[member] for name, values in member_arrays(run.job).items()}
-    template = jax.eval_shape(lambda settings: member_net(run.job, settings, inputs, 1), settings)
-    named, _ = read_tensors(run.folder / "weights.safetensors")
-    return jax.tree.map(jnp.asarray, from_named(template, {name: array[member] for name, array in named.items()}))
 
 
 @eqx.filter_jit

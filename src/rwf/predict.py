@@ -98,11 +98,12 @@ def beyond(operator: Operator, y: Float[np.ndarray, "... points coordinates"]) -
 def unlike(operator: Operator, a: Shaped[np.ndarray, "functions ..."]) -> str | None:
     """Says that most numbers of some functions are far from those of the training, where these are known."""
     shift, size = operator.scaling.a_shift, operator.scaling.a_size
-    if (shift, size) == (0.0, 1.0) or not np.median(np.abs(operator.scaling.functions(a))) > _FAR:
+    off = float(np.median(np.abs(operator.scaling.functions(a))))
+    if (shift, size) == (0.0, 1.0) or not off > _FAR:
         return None
     return (
-        f"the functions are about {np.median(a):.3g}, and in the training they were {shift:.3g} give or take "
-        f"{size:.2g}: an operator takes them in the units of its file, and not scaled"
+        f"most numbers of a are {off:.2g} or more deviations off those of the training, {shift:.3g} give or take "
+        f"{size:.2g}: an operator takes functions in the units of its file, and not scaled"
     )
 
 
