@@ -93,17 +93,20 @@ def test_an_operator_needs_no_data_but_its_run_folder(tmp_path, monkeypatch):
         operator = Operator.from_run(folder)
     assert (operator.inputs, operator.scaling) == (2, Scaling.none(2))
     summary = json.loads((folder / "summary.json").read_text())
-    del summary["operator"]
+    del summary["operator"], summary["net"]
     (folder / "summary.json").write_text(json.dumps(summary))
     before = Operator.from_run(folder)
     assert (before.inputs, before.scaling) == (operator.inputs, operator.scaling)
 
 
-def test_what_a_run_keeps_of_the_data_is_of_operators_alone():
-    assert _kept(small_job("burgers"), task("burgers")) == {"operator": {"inputs": 2}}
+def test_what_a_run_keeps_of_the_data_is_what_its_net_reads_and_an_operators_scaling():
+    assert _kept(small_job("burgers"), task("burgers")) == {
+        "net": {"inputs": 2, "outputs": 1},
+        "operator": {"inputs": 2},
+    }
     assert _kept(small_job("darcy"), task("darcy"))["operator"]["scaling"]["u_size"] == 0.06
     field = find_recipe("regression-1d").recipe
-    assert _kept(Job(field, "rwf", field), field.task.build(0)) == {}
+    assert _kept(Job(field, "rwf", field), field.task.build(0)) == {"net": {"inputs": 1, "outputs": 1}}
 
 
 def test_members_share_the_data_of_one_operator():

@@ -1,9 +1,11 @@
 """Run folders: complete or not, resumed to the same bits, robust against kill -9 and torn files."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 
@@ -267,6 +269,16 @@ DAMAGE = {
 def _tear(folder):
     path = folder / "weights.safetensors"
     path.write_bytes(path.read_bytes()[:-9])
+
+
+def test_a_net_is_read_without_the_data_that_it_was_trained_on(tmp_path, monkeypatch, complete):
+    """A folder of before its ends were kept asks for the data."""
+    run = record.read_run(complete("rwf", tmp_path))
+    old = replace(run, summary={name: value for name, value in run.summary.items() if name != "net"})
+    found = old.net(0)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(run.job.recipe.task), "build", lambda self, signal: pytest.fail("the data was made"))
+        jax.tree.map(np.testing.assert_array_equal, run.net(0), found)
 
 
 def _without_weights(folder):

@@ -61,8 +61,6 @@ def member_arrays(job: Job) -> dict[str, jax.Array]:
     return {name: jnp.asarray(values, kinds.get(name, jnp.float32)) for name, values in job.members().items()}
 
 
-def shapes(job: Job) -> Any:
-    """The shapes of a job's stacked nets. No net is made, but its task is: that knows inputs and outputs."""
-    task = job.recipe.task.build(job.recipe.signals[0])
-    members = member_arrays(job)
-    return jax.eval_shape(jax.vmap(lambda m: member_net(job, m, task.inputs, task.outputs)), members)
+def shapes(job: Job, inputs: int, outputs: int) -> Any:
+    """The shapes of a job's stacked nets, none of which is made."""
+    return jax.eval_shape(jax.vmap(lambda m: member_net(job, m, inputs, outputs)), member_arrays(job))

@@ -191,9 +191,9 @@ class Run:
         return {name: np.array([line[name] for line in lines], float) for name in lines[0]} if lines else {}
 
     def net(self, member: int) -> Any:
-        """The trained net of one member, with its parametrization."""
+        """The trained net of one member, with its parametrization; the data that it was trained on is not needed."""
         self.check_member(member)
-        stacked = build.shapes(self.job)
+        stacked = build.shapes(self.job, *self._ends())
         named, _ = read_tensors(self.folder / "weights.safetensors")
         return jax.tree.map(lambda x: jax.numpy.asarray(x[member]), from_named(stacked, named))
 
@@ -206,6 +206,15 @@ class Run:
                 f"{self.folder} was trained on other data ({before}) than there is now ({now}). Name the same data "
                 "with --data or RWF_DATA, or run into another --out."
             )
+
+    def _ends(self) -> tuple[int, int]:
+        """How many coordinates the net reads, and how many values it returns: old folders leave it to the data."""
+        if kept := self.summary.get("net"):
+            return kept["inputs"], kept["outputs"]
+        if kept := self.summary.get("operator"):
+            return kept["inputs"], 1
+        task = self.task(0)
+        return task.inputs, task.outputs
 
     def check_member(self, member: int) -> None:
         """Refuses the number of a member that there is not."""

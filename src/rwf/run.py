@@ -238,12 +238,13 @@ def _concluded(job: Job, task: Any, shared: bool, nets: Any) -> dict[str, list[f
 
 
 def _kept(job: Job, task: Any) -> dict[str, Any]:
-    """What `rwf.operators` must know of an operator's data, to do without it: coordinates, scaling, sensors."""
+    """What is kept of a run's data, for its net to be used without: coordinates, values, an operator's scaling."""
+    ends = {"net": {"inputs": task.inputs, "outputs": task.outputs}}
     if not hasattr(job.recipe.net, "sensors"):
-        return {}
+        return ends
     scaling, places = getattr(task, "scaling", None), getattr(task, "places", "")
     known = {"scaling": scaling and asdict(scaling), "places": places}
-    return {"operator": {"inputs": task.inputs} | {name: value for name, value in known.items() if value}}
+    return ends | {"operator": {"inputs": task.inputs} | {name: value for name, value in known.items() if value}}
 
 
 def _last(lines: list[dict[str, Any]], name: str, member: int) -> float | None:
