@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -51,6 +52,21 @@ def test_help_is_printed_without_importing_jax():
 def test_python_m_rwf_is_rwf():
     done = subprocess.run([sys.executable, "-m", "rwf", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == rwf.__version__ == importlib.metadata.version("rwf")
+
+
+def test_a_warning_is_told_as_what_it_says_and_with_its_place_where_that_is_asked():
+    code = (
+        "import warnings; from rwf import cli\n"
+        "cli.VERBS = {'list': lambda words: warnings.warn('some faces repeat others') or 0}\n"
+        "cli.main(['list']); warnings.warn('mine')"
+    )
+    told = {}
+    for debug in ("", "1"):
+        environment = os.environ | {"RWF_DEBUG": debug, "PYTHONWARNINGS": "default"}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+        told[debug] = done.stderr.splitlines()
+    assert told[""] == ["rwf: some faces repeat others", "<string>:3: UserWarning: mine"]
+    assert told["1"][0] == "<string>:2: UserWarning: some faces repeat others"
 
 
 def test_list_names_every_recipe(capsys, monkeypatch):

@@ -200,6 +200,10 @@ def test_quick_runs_are_refused_unless_they_are_asked_for(tmp_path):
     run = run_folder(tmp_path, job("plain", quick=True), 0.5)
     with pytest.raises(report.ResultsError, match=r"not the full recipe: .*leave these out"):
         report.save_results([run], tmp_path / "results")
+    for first in range(3, 15, 3):
+        run_folder(tmp_path, job("plain", first_seed=first, quick=True), 0.5)
+    with pytest.raises(report.ResultsError, match=r"recipe: [^,]*, [^,]*, [^,]* and 2 more\. Results"):
+        report.save_results([tmp_path], tmp_path / "results")
     (path,) = report.save_results([run], tmp_path / "results", allow_quick=True)
     assert all(row.quick for row in report.rows_of([path]))
 

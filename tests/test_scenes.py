@@ -299,14 +299,14 @@ def test_a_scene_that_was_replaced_is_read_again(npz):
 
 def test_a_scene_that_is_not_there_is_refused_and_the_choices_named(monkeypatch):
     monkeypatch.delenv("RWF_DATA", raising=False)
-    with pytest.raises(ValueError, match=r"no scene 'lgo'. Use lego .*procedural, or the path of an NPZ"):
+    with pytest.raises(ValueError, match=r"no scene 'lgo'. Use lego, procedural, .*PNG files. lego.npz .* is missing"):
         load_scene("lgo", 12)
 
 
 def test_lego_that_is_there_is_not_called_missing(tmp_path, monkeypatch):
     monkeypatch.setenv("RWF_DATA", str(tmp_path))
     np.savez(tmp_path / "lego.npz", **arrays())
-    with pytest.raises(ValueError, match=r"no scene 'lgo'. Use lego, procedural"):
+    with pytest.raises(ValueError, match=r"no scene 'lgo'. Use lego, procedural, .*PNG files.$"):
         load_scene("lgo", 12)
 
 

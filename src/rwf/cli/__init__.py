@@ -6,6 +6,7 @@ not wait for JAX; then tyro reads the rest into a dataclass whose defaults are t
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from rwf.cli.verbs import VERBS
@@ -46,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[0] not in VERBS:
         print(f"rwf: there is no verb {words[0]!r}.{nearest(words[0], VERBS)}\n\n{USAGE}", file=sys.stderr, end="")
         return 2
+    written = warnings.formatwarning
+    if not os.environ.get("RWF_DEBUG"):  # where a warning came from says nothing to who gave the file
+        warnings.formatwarning = lambda message, *_, **__: f"rwf: {message}\n"
     try:
         return VERBS[words[0]](words[1:])
     except KeyboardInterrupt:
@@ -59,3 +63,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"rwf: {error}\n(RWF_DEBUG=1 shows where this came from.)", file=sys.stderr)
         return 2
+    finally:
+        warnings.formatwarning = written

@@ -22,6 +22,7 @@ from rwf.report.results_format import FORMAT, content_of, dumps, records_in, rou
 from rwf.report.rows import rows
 from rwf.tensors import write_atomically
 
+_NAMED = 3  # folders in a message
 _HEAD = 200  # characters in which a results file says what it is
 
 
@@ -39,10 +40,11 @@ def save_results(records: Iterable[Record], folder: Path, *, allow_quick: bool =
         raise ResultsError("There is nothing to save: no complete run was found. `rwf reproduce CASE` makes some.")
     quick = [record for record in records if record.quick]
     if quick and not allow_quick:
-        folders = ", ".join(part.folder for record in quick for part in record.parts)
+        folders = list(dict.fromkeys(part.folder for record in quick for part in record.parts))
+        more = f" and {len(folders) - _NAMED} more" if len(folders) > _NAMED else ""
         raise ResultsError(
-            f"{len(quick)} of {len(records)} records are not the full recipe: {folders}. Results are full "
-            "runs: leave these out."
+            f"{len(quick)} of {len(records)} records are not the full recipe: {', '.join(folders[:_NAMED])}{more}. "
+            "Results are full runs: leave these out."
         )
     paths = _paths(records, folder)
     for case, path in paths.items():

@@ -139,10 +139,10 @@ def _path(name: str) -> Path | None:
         return found.parent if found and found.suffix == ".json" else found
     path = Path(name).expanduser()
     if not path.exists():
-        absent = "" if _path("lego") else f" ({missing('lego.npz', WHAT)})"
+        absent = "" if _path("lego") else f" {missing('lego.npz', WHAT)}"
         raise ValueError(
-            f"There is no scene {name!r}. Use lego{absent}, procedural, or the path of an NPZ file or of a folder with "
-            "transforms_train.json, transforms_test.json and their PNG files."
+            f"There is no scene {name!r}. Use lego, procedural, or the path of an NPZ file or of a folder with "
+            f"transforms_train.json, transforms_test.json and their PNG files.{absent}"
         )
     return path
 
