@@ -151,12 +151,19 @@ def test_points_of_the_test_beyond_those_of_the_training_are_remarked(tmp_path):
 
 def test_a_test_of_functions_beyond_all_that_are_trained_on_is_remarked(tmp_path):
     """The last tenth of a sorted file; a single such function may be chance."""
-    a = np.random.default_rng(0).normal(size=(40, 3))
-    for rows, told in ((slice(0), 0), (slice(39, 40), 0), (slice(36, 40), 1)):
+    a = np.random.default_rng(0).normal(size=(60, 3))
+    for rows, told in ((slice(0), 0), (slice(59, 60), 0), (slice(54, 60), 1)):
         a[rows, 1] = 10 + a[rows, 1]
-        remarks = find_recipe(str(write(tmp_path / "sweep.npz", own(a=a, u=np.ones((40, 6)) + a[:, :1])))).recipe
+        remarks = find_recipe(str(write(tmp_path / "sweep.npz", own(a=a, u=np.ones((60, 6)) + a[:, :1])))).recipe
         found = [remark for remark in remarks.task.remarks(10) if remark.startswith("a[:, 1] of sweep.npz goes from")]
         assert len(found) == told
+
+
+def test_a_few_functions_of_noise_are_not_taken_for_sorted_ones(tmp_path):
+    """On an image of noise three of thirty are larger than all others in some pixel."""
+    a = np.random.default_rng(0).normal(size=(30, 64, 64))
+    assert ((a[27:].min(axis=0) > a[:27].max(axis=0)) | (a[27:].max(axis=0) < a[:27].min(axis=0))).any()
+    assert not find_recipe(str(write(tmp_path / "noise.npz", own(a=a, u=1 + a[:, :6, 0] ** 2)))).recipe.task.remarks(10)
 
 
 @pytest.mark.parametrize("named", [False, True])

@@ -24,7 +24,7 @@ _SLACK = 0.05  # of a coordinate's range: a point of the test that is further be
 _FILLED = 20  # deviations of the others: a value that is further off and stands there more than once,
 _DWARFING = 100  # times the size of the median function: one that is larger,
 _VANISHING = 1e-3  # of its size: one of the test that is smaller,
-_BY_CHANCE = 2  # functions of the test: so few are often on one side of all that are trained on,
+_BY_CHANCE = 4  # functions of the test: so few are now and then on one side of all that are trained on,
 _TOGETHER = 8  # functions that are compressed together: more make a file slow that is read as it goes
 
 
