@@ -24,7 +24,7 @@ def start_cli(tmp_path, *words):
     (tmp_path / "long.py").write_text(LONG)
     command = [sys.executable, "-m", "rwf", "run", str(tmp_path / "long.py"), "--parametrization", "rwf"]
     command += ["--checkpoint-seconds", "0", "--no-report", *words]
-    env = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "XLA_FLAGS": ""}  # XLA as it is
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
