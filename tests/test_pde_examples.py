@@ -72,6 +72,7 @@ def test_a_later_report_asks_for_the_file_of_a_problem_and_draws_with_it(tmp_pat
 _PAIR = """
 from dataclasses import dataclass
 from rwf.pde import Box, Problem, at, recipe
+from rwf.recipe import MLP
 
 @dataclass(frozen=True)
 class Pair(Problem):
@@ -84,7 +85,8 @@ class Pair(Problem):
     def exact(self, x, t):
         return {"q": 5 * t + 0 * x, "h": x + 0 * t}
 
-RECIPES = {"pair": recipe(Pair(points=16, grid=(4, 6)), steps=4, log_every=4, seeds=1)}
+SHORT = dict(steps=4, log_every=4, seeds=1, net=MLP(depth=1, width=8, activation="tanh"))
+RECIPES = {"pair": recipe(Pair(points=16, grid=(4, 6)), **SHORT)}
 """
 
 
@@ -123,6 +125,7 @@ def test_of_a_system_every_unknown_is_drawn_and_named(tmp_path):
 _CUBES = """
 from dataclasses import dataclass
 from rwf.pde import Box, Problem, recipe
+from rwf.recipe import MLP
 
 @dataclass(frozen=True)
 class Warm(Problem):
@@ -144,7 +147,7 @@ class Solid(Problem):
     def exact(self, x, y, z, w):
         return 100 * w + 10 * x + y + 1000 * z
 
-SHORT = dict(steps=2, log_every=2, seeds=1)
+SHORT = dict(steps=2, log_every=2, seeds=1, net=MLP(depth=1, width=8, activation="tanh"))
 RECIPES = {
     "warm": recipe(Warm(points=8, grid=(5, 4, 7)), **SHORT),
     "solid": recipe(Solid(points=8, grid=(4, 7, 3, 9)), **SHORT),
@@ -189,6 +192,7 @@ _DRAWN = """
 from dataclasses import dataclass
 import numpy as np
 from rwf.pde import Box, Problem, at, recipe
+from rwf.recipe import MLP
 
 @dataclass(frozen=True)
 class Swing(Problem):
@@ -222,7 +226,7 @@ class Calm(Bowl):
     def exact(self, x, y):
         return 3 + 1e-9 * x
 
-SHORT = dict(steps=2, log_every=2, seeds=1)
+SHORT = dict(steps=2, log_every=2, seeds=1, net=MLP(depth=1, width=8, activation="tanh"))
 RECIPES = {
     "swing": recipe(Swing(points=8, condition_points=4, grid=(7,)), **SHORT),
     "bowl": recipe(Bowl(points=8, grid=(5, 4)), **SHORT),
@@ -272,9 +276,7 @@ def test_each_recipe_of_a_problem_is_drawn_and_no_run_of_a_grid_for_it(tmp_path)
     from rwf.report.figures.solutions import solutions
     from rwf.report.figures.style import style
 
-    text = (
-        _PAIR + 'RECIPES["late"] = recipe(Pair(points=16, grid=(4, 6)), variant="late", steps=4, log_every=4, seeds=1)'
-    )
+    text = _PAIR + 'RECIPES["late"] = recipe(Pair(points=16, grid=(4, 6)), variant="late", **SHORT)'
     records_of(tmp_path / "pair.py", text, tmp_path, ["pair", "late"])
     words = ["--parametrization", "plain", "--out", str(tmp_path / "runs"), "--no-report", "--quiet"]
     assert main(["run", str(tmp_path / "pair.py"), *words, "--grid", "optim.lr=0.5"]) == 0
