@@ -24,9 +24,9 @@ def test_every_task_names_a_verb_that_there_is_or_none(name):
 @pytest.mark.parametrize("name", [str(WAVE), f"{WAVE}:wave", "advection/regular"])
 def test_the_command_that_is_told_shows_the_last_run(name, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    settings = ["--steps", "2", "--log-every", "1", "--seeds", "1", "--net.width", "4", "--task.points", "16"]
-    settings += ["--task.grid", "8", "8", "--parametrization", "rwf", "--no-report", "--quiet", "--out", "my RUNS"]
-    assert main(["run", name, "--quick", *settings]) == 0
+    settings = ["--steps", "2", "--log-every", "1", "--seeds", "1", "--net.width", "4", "--net.depth", "1"]
+    settings += ["--task.points", "16", "--task.grid", "8", "8", "--parametrization", "rwf", "--quick", "--quiet"]
+    assert main(["run", name, *settings, "--no-report", "--out", "my RUNS"]) == 0
     told = capsys.readouterr().out.splitlines()[-1]
     before, _, command = told.partition(": ")
     assert before == "what was learnt"

@@ -13,7 +13,8 @@ from rwf.spec import with_values
 from rwf.tasks.image import ImageRegression
 
 Image = pytest.importorskip("PIL.Image", reason="reading pictures needs pillow (pip install 'rwf[images]')")
-_SHORT = ["--quick", "--steps", "4", "--log-every", "2", "--optim.warmup-steps", "1", "--net.width", "8", "--quiet"]
+_SHORT = ["--quick", "--steps", "4", "--log-every", "2", "--optim.warmup-steps", "1", "--quiet"]
+_SHORT += ["--net.width", "8", "--net.depth", "2"]
 
 
 @pytest.fixture

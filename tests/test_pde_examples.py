@@ -35,9 +35,10 @@ def test_allen_cahn_is_solved():
 
 @pytest.mark.parametrize("example", ["wave", "allen_cahn"])
 def test_an_example_trains_by_the_command_of_its_docstring(example, tmp_path, capsys):
-    settings = ["--steps", "40", "--log-every", "20", "--seeds", "1", "--net.width", "8", "--task.points", "32"]
-    settings += ["--task.grid", "16", "11", "--task.causal.chunks", "4", "--parametrization", "rwf"]
-    status = main(["run", str(EXAMPLES / f"{example}.py"), "--quick", "--quiet", "--out", str(tmp_path), *settings])
+    settings = ["--steps", "40", "--log-every", "20", "--seeds", "1", "--net.width", "8", "--net.depth", "2"]
+    settings += ["--task.points", "32", "--task.grid", "16", "11", "--task.causal.chunks", "4"]
+    settings += ["--parametrization", "rwf", "--quick", "--quiet", "--out", str(tmp_path)]
+    status = main(["run", str(EXAMPLES / f"{example}.py"), *settings])
     printed = capsys.readouterr().out
     assert status == 0, printed
     assert "relative L² error" in printed
@@ -49,8 +50,8 @@ def test_a_later_report_asks_for_the_file_of_a_problem_and_draws_with_it(tmp_pat
     """Another process knows a problem of one's own only by its file."""
     own, runs = tmp_path / "string.py", tmp_path / "runs"
     own.write_text((EXAMPLES / "wave.py").read_text())
-    settings = ["--steps", "20", "--log-every", "20", "--seeds", "1", "--net.width", "8", "--task.points", "32"]
-    settings += ["--task.grid", "16", "11", "--parametrization", "rwf", "--no-report"]
+    settings = ["--steps", "20", "--log-every", "20", "--seeds", "1", "--net.width", "8", "--net.depth", "2"]
+    settings += ["--task.points", "32", "--task.grid", "16", "11", "--parametrization", "rwf", "--no-report"]
     assert main(["run", str(own), "--quick", "--quiet", "--out", str(runs), *settings]) == 0
 
     def report(*words):

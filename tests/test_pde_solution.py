@@ -54,9 +54,9 @@ def heat(**settings):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs")
-    settings = ["--steps", "20", "--log-every", "20", "--seeds", "2", "--net.width", "8", "--task.points", "32"]
-    settings += ["--task.grid", "7", "5", "--parametrization", "rwf", "--no-report", "--quiet", "--out", str(out)]
-    assert main(["run", str(WAVE), "--quick", *settings]) == 0
+    settings = ["--steps", "20", "--log-every", "20", "--seeds", "2", "--net.width", "8", "--net.depth", "2"]
+    settings += ["--task.points", "32", "--task.grid", "7", "5", "--parametrization", "rwf", "--no-report"]
+    assert main(["run", str(WAVE), "--quick", "--quiet", "--out", str(out), *settings]) == 0
     return find_runs([out])[0]
 
 
