@@ -12,7 +12,7 @@ from rwf.job import Job
 from rwf.optimize import Squares, gauss_newton, jacobian
 from rwf.optimize.damped import by_cholesky, by_qr, solver
 from rwf.pde import LossWeights
-from rwf.recipe import GaussNewton, with_optimizer
+from rwf.recipe import GaussNewton, exchanged
 from rwf.registry import find_recipe
 from rwf.solvers import cavity
 from rwf.spec import with_values
@@ -203,7 +203,7 @@ def test_what_cannot_be_meant_is_refused():
 
 
 def test_it_is_chosen_by_name_with_its_own_rate():
-    recipe = with_optimizer(SMALL, "gauss-newton")
+    recipe = exchanged(SMALL, "optim", "gauss-newton")
     assert recipe.optim == GaussNewton()
     assert Job(recipe, "plain", SMALL).variant.endswith("+optim=GaussNewton")
     other = with_values(recipe, {"optim.damping": 0.1, "optim.lr": 0.5})

@@ -12,7 +12,7 @@ import pytest
 
 from rwf.job import Job
 from rwf.optimize import clip_spikes, restarting, since_last, soap
-from rwf.recipe import LBFGS, SOAP, Adam, RestartedAdam, TaskSpec, lost_settings, with_optimizer
+from rwf.recipe import LBFGS, SOAP, Adam, RestartedAdam, TaskSpec, exchanged
 from rwf.registry import find_recipe
 from rwf.spec import from_json, to_json
 from rwf.tasks.base import Task
@@ -250,36 +250,6 @@ def test_lbfgs_holds_its_batch_and_adam_does_not():
     assert len(set(seen(Adam()))) == 6
 
 
-def test_an_optimizer_is_chosen_by_name_and_keeps_the_schedule():
-    recipe = with_optimizer(SMALL, "soap")
-    assert recipe.optim == SOAP(lr=1e-2, decay_rate=0.9, decay_steps=100)
-    assert with_optimizer(SMALL, "lbfgs").optim == LBFGS()
-    assert with_optimizer(SMALL, "adam") == SMALL
-    with pytest.raises(ValueError, match="Did you mean 'soap'"):
-        with_optimizer(SMALL, "saop")
-
-
-@pytest.mark.parametrize(
-    ("before", "name", "after"),
-    [
-        (RestartedAdam(clip=2.0, restarts=(3,)), "soap", SOAP(clip=2.0, restarts=(3,))),
-        (SOAP(frequency=5), "soap", SOAP(frequency=5)),
-        (LBFGS(hold=7), "lbfgs", LBFGS(hold=7)),
-        (LBFGS(decay_rate=0.5), "adam", Adam()),  # a line search's first step is no rate of Adam's
-    ],
-)
-def test_an_optimizer_keeps_what_it_can_of_another(before, name, after):
-    assert with_optimizer(dataclasses.replace(SMALL, optim=before), name).optim == after
-
-
-def test_what_is_lost_with_an_optimizer_is_told_but_not_what_nobody_had_set():
-    assert lost_settings(Adam(), LBFGS(), LBFGS()) == []
-    assert lost_settings(Adam(lr=0.5, clip=2.0), SOAP(lr=0.5, clip=2.0), SOAP(lr=0.1, clip=2.0)) == []
-    assert lost_settings(SOAP(restarts=(3,)), Adam(), Adam()) == ["restarts was (3,) and Adam has none"]
-    assert lost_settings(Adam(warmup_steps=9), LBFGS(), LBFGS()) == ["warmup_steps was 9 and is 0"]
-    assert lost_settings(Adam(warmup_steps=9), LBFGS(), LBFGS(warmup_steps=5)) == []  # a person's own choice
-
-
 def test_the_hashes_of_runs_with_adam_are_what_they_were():
     recipe = find_recipe("regression-1d").recipe
     saved = (Path(__file__).parents[1] / "results" / "regression-1d.json").read_text()
@@ -338,7 +308,7 @@ def test_a_clip_that_shortens_usual_gradients_is_refused(clip):
 def test_clipping_is_part_of_a_recipe_that_leaves_older_ones_as_they_were():
     assert "clip" not in to_json(Adam())
     assert from_json(to_json(Adam(clip=2.0))) == Adam(clip=2.0)
-    assert with_optimizer(dataclasses.replace(SMALL, optim=Adam(clip=2.0)), "soap").optim == SOAP(clip=2.0)
+    assert exchanged(dataclasses.replace(SMALL, optim=Adam(clip=2.0)), "optim", "soap").optim == SOAP(clip=2.0)
 
 
 def test_clips_may_differ_between_members():

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from rwf.recipe import OPTIMIZERS, Parametrization, Recipe, with_optimizer
+from rwf.recipe import Parametrization, Recipe, exchange_name, exchanged
+from rwf.recipe.exchange import PARTS
 from rwf.spec import Spec, digest, flat, from_json, kinds, to_json, with_values
 
 # Settings that may differ from the registered recipe without making a run something else than the full recipe: which
@@ -129,11 +130,14 @@ def _differences(job: Job, base: Recipe) -> dict[str, Any]:
 
 
 def _before(base: Recipe, recipe: Recipe) -> dict[str, Any]:
-    """The settings that a recipe is compared with: of another optimizer, those that `--optim` alone gives it."""
-    names = [name for name, kind in OPTIMIZERS.items() if type(recipe.optim) is kind]
-    if type(recipe.optim) is type(base.optim) or not names:
-        return flat(base)
-    return flat(with_optimizer(base, names[0])) | {"optim": flat(base)["optim"]}
+    """The settings that a recipe is compared with: of another optimizer, net or encoding, those that `--optim`, `--net`
+    or `--encoding` alone gives it.
+    """
+    kinds = flat(base)
+    for part in PARTS:
+        if name := exchange_name(part, getattr(base, part), getattr(recipe, part)):
+            base = exchanged(base, part, name)
+    return flat(base) | {part: kinds[part] for part in PARTS}
 
 
 def _goes_without_saying(recipe: Recipe, path: str, before: Mapping[str, Any]) -> bool:

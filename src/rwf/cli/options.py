@@ -28,8 +28,9 @@ class Execution:
 class RunOptions:
     """Trains one recipe under several parametrizations; what is complete already is not run again.
 
-    `--optim soap` (or adam, lbfgs, gauss-newton) exchanges the optimizer; its own settings are then
-    --optim.frequency and so on.
+    `--optim soap` (or adam, lbfgs, gauss-newton) exchanges the optimizer, `--net siren` (mlp, modified-mlp; of an
+    operator deeponet, modified-deeponet) the net, `--encoding gaussian` (positional, identity) the encoding. Their own
+    settings are then --optim.frequency and so on.
     """
 
     recipe: Annotated[Recipe, tyro.conf.arg(name="")]

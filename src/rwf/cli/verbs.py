@@ -71,17 +71,21 @@ def show_recipe(words: list[str]) -> int:
 def run_recipe(words: list[str]) -> int:
     """`rwf run RECIPE [options]`"""
     from rwf.plan import comparison
-    from rwf.recipe import lost_settings, with_optimizer
+    from rwf.recipe import exchanged, lost_settings
+    from rwf.recipe.exchange import PARTS
     from rwf.registry import find_recipe, is_own_file
 
     name, rest = name_first(words, "run RECIPE [options]", RUN_HELP)
     found = find_recipe(name)
     recipe = found.at(quick="--quick" in rest)
-    optimizer, rest = taken(rest, "--optim")
-    before, recipe = recipe.optim, with_optimizer(recipe, optimizer) if optimizer else recipe
+    before, exchanges = recipe, {}
+    for part in PARTS:
+        exchanges[part], rest = taken(rest, f"--{part}")
+        recipe = exchanged(recipe, part, exchanges[part]) if exchanges[part] else recipe
     options = read(RunOptions, rest, f"rwf run {name}", RunOptions(recipe))
-    if told := lost_settings(before, recipe.optim, options.recipe.optim):
-        say(f"--optim {optimizer} leaves settings of the recipe out: {', '.join(told)}")
+    for part, kind in exchanges.items():
+        if told := lost_settings(*(getattr(of, part) for of in (before, recipe, options.recipe))):
+            say(f"--{part} {kind} leaves settings of the recipe out: {', '.join(told)}")
     chosen, swept = parametrizations(options.parametrization), grid(options.recipe, options.grid)
     if "--grid" in rest and not swept:
         raise ValueError("--grid needs one or more settings with values, such as rwf.mean=0,1,2.")

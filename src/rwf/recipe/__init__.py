@@ -4,14 +4,14 @@ Import from here, `from rwf.recipe import MLP, Adam, Recipe`: which module holds
 """
 
 from rwf.recipe.encoding import Affine, EncodingSpec, Gaussian, Identity, Periodic, Positional, PositionalFromZero
+from rwf.recipe.exchange import exchange_name, exchanged, lost_settings
 from rwf.recipe.net import MLP, Classifier, DeepONet, ModifiedDeepONet, ModifiedMLP, NetSpec, Siren, Transformer
-from rwf.recipe.optimizer import LBFGS, OPTIMIZERS, SOAP, Adam, GaussNewton, OptimizerSpec, RestartedAdam, lost_settings
-from rwf.recipe.recipe import PARAMETRIZATIONS, Factorization, Parametrization, Recipe, TaskSpec, with_optimizer
+from rwf.recipe.optimizer import LBFGS, SOAP, Adam, GaussNewton, OptimizerSpec, RestartedAdam
+from rwf.recipe.recipe import PARAMETRIZATIONS, Factorization, Parametrization, Recipe, TaskSpec
 
 __all__ = [
     "LBFGS",
     "MLP",
-    "OPTIMIZERS",
     "PARAMETRIZATIONS",
     "SOAP",
     "Adam",
@@ -36,6 +36,7 @@ __all__ = [
     "Siren",
     "TaskSpec",
     "Transformer",
+    "exchange_name",
+    "exchanged",
     "lost_settings",
-    "with_optimizer",
 ]

@@ -1,12 +1,10 @@
 """Which optimizer, as data, with the schedule of its rate."""
 
 import abc
-import dataclasses
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rwf.errors import choose
 from rwf.recipe.checks import check, check_each, check_types
 from rwf.spec import Spec
 
@@ -192,46 +190,3 @@ def _restarted(optimizer: Any, restarts: tuple[int, ...]) -> Any:
     from rwf.optimize import restarting, since_last
 
     return restarting(optimizer, since_last(restarts)) if restarts else optimizer
-
-
-OPTIMIZERS: dict[str, type[OptimizerSpec]] = {
-    "adam": Adam,
-    "soap": SOAP,
-    "lbfgs": LBFGS,
-    "gauss-newton": GaussNewton,
-}
-
-
-_SEARCHING = (LBFGS, GaussNewton)  # they find their steps by themselves: a rate of theirs is none of another's
-
-
-def exchanged(optim: OptimizerSpec, name: str) -> OptimizerSpec:
-    """Another optimizer in the place of this one, with all settings that both have; none where one finds its own steps.
-
-    >>> exchanged(Adam(lr=0.003), "soap").lr
-    0.003
-    """
-    kind = OPTIMIZERS[choose(name, OPTIMIZERS, "optimizer")]
-    if type(optim) is kind:
-        return optim
-    if kind in _SEARCHING or isinstance(optim, _SEARCHING):
-        return kind()
-    both = {field.name for field in dataclasses.fields(optim)} & {field.name for field in dataclasses.fields(kind)}
-    return kind(**{name: getattr(optim, name) for name in both})
-
-
-def lost_settings(optim: OptimizerSpec, other: OptimizerSpec, chosen: OptimizerSpec) -> list[str]:
-    """What `other` did not take over from `optim`, in words; what was at its default is not missed.
-
-    **Arguments:** `chosen`: `other` with what a person set besides, which is not lost.
-
-    >>> lost_settings(Adam(clip=2.0, decay_rate=0.9), LBFGS(), LBFGS())
-    ['decay_rate was 0.9 and is 1.0', 'clip was 2.0 and LBFGS has none']
-    """
-    told = []
-    for field in dataclasses.fields(optim):
-        own, now = getattr(optim, field.name), getattr(other, field.name, None)
-        if own not in (now, field.default) and now == getattr(chosen, field.name, None):
-            then = f"is {now}" if hasattr(other, field.name) else f"{type(other).__name__} has none"
-            told.append(f"{field.name} was {own} and {then}")
-    return told

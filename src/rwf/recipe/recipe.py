@@ -13,7 +13,7 @@ from rwf.precision import PRECISIONS
 from rwf.recipe.checks import check, check_types
 from rwf.recipe.encoding import EncodingSpec, Identity
 from rwf.recipe.net import NetSpec
-from rwf.recipe.optimizer import Adam, OptimizerSpec, exchanged
+from rwf.recipe.optimizer import Adam, OptimizerSpec
 from rwf.spec import Spec
 
 if TYPE_CHECKING:
@@ -112,13 +112,3 @@ class Recipe(Spec):
                 f"Metrics are logged every {self.log_every} steps, which does not divide {self.steps} steps. "
                 f"Use {longer}--log-every {every}."
             )
-
-
-def with_optimizer(recipe: Recipe, name: str) -> Recipe:
-    """The recipe with another optimizer; see `rwf.recipe.optimizer.exchanged` for what it keeps of the old one.
-
-    >>> from rwf.registry import find_recipe
-    >>> with_optimizer(find_recipe("regression-1d").recipe, "soap").optim.frequency
-    10
-    """
-    return replace(recipe, optim=exchanged(recipe.optim, name))
