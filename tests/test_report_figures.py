@@ -32,6 +32,21 @@ def test_figures_of_quick_runs_and_of_stand_ins_say_so_and_others_do_not(tmp_pat
     assert not texts(theory)  # it shows no run
 
 
+def test_nets_are_drawn_of_the_first_seed_whose_run_folder_is_here(tmp_path):
+    """As where the first seed is in results/, and its folder is gone."""
+    run_folder(tmp_path / "gone", job("plain", seeds=1), 0.5)
+    (kept,) = report.save_results([tmp_path / "gone"], tmp_path / "results")
+    run_folder(tmp_path / "here", job("plain", seeds=2, first_seed=3), 0.5, weights=True)
+    run_folder(tmp_path / "here", job("rwf", seeds=1), 0.5, weights=True)
+
+    def caption(*sources):
+        (drawing,) = [d for d in figures_for("regression-1d", report.load(sources)) if "prediction of" in d.caption]
+        return drawing.caption
+
+    assert "the prediction of seed 3;" in caption(kept, tmp_path / "here" / job("plain", seeds=2, first_seed=3).folder)
+    assert "the prediction of the first seed;" in caption(kept, tmp_path / "here")  # 3 of Plain, 0 of RWF
+
+
 @pytest.mark.parametrize(
     ("low", "high"), [(0.33, 0.45), (0.31, 0.78), (0.21, 0.72), (0.03, 0.2), (1e-3, 0.05), (1e-6, 1)]
 )

@@ -107,6 +107,12 @@ class Record:
         """The members that were stopped because they left the finite numbers."""
         return [member for member in self.members if member.diverged is not None]
 
+    @property
+    def at_hand(self) -> list[tuple[Member, Run]]:
+        """The members whose run folder is here, with their runs; a results file has none."""
+        runs = ((member, self.parts[member.part].run) for member in self.members)
+        return [(member, run) for member, run in runs if run is not None]
+
     def finals(self, metric: str) -> dict[tuple[int, int], float]:
         """The last values of one metric by seed and signal; a member that never had one is not among them."""
         found = {member.pair: member.final.get(metric) for member in self.members}

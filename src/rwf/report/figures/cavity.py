@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from rwf.precision import computing
 from rwf.report.figures.drawing import Drawing
+from rwf.report.figures.shown import seed_of
 from rwf.report.figures.style import INK, blank, colour
 from rwf.report.names import PARAMETRIZATIONS, VARIANTS
 from rwf.report.records import Record
@@ -78,19 +79,21 @@ def _solutions(records: Sequence[Record], variant: str) -> Drawing | None:
     figure.colorbar(speeds, ax=grid[0], shrink=0.9, label="speed")
     figure.colorbar(errors, ax=grid[1], shrink=0.9, label="error of the speed")
     _draw_centreline(grid[1, 0], flows)
+    mine = [flow.record for flow in flows]
     caption = (
-        "The speed of the flow, the first seed of each, and how far it is from the reference. Bottom left: u along "
+        f"The speed of the flow, {seed_of(mine)} of each, and how far it is from the reference. Bottom left: u along "
         "the vertical centreline, in the colours of the names, the reference of our own solver dashed. The error below "
         "each name is that of the whole grid."
     )
-    return Drawing(f"Solutions ({variant})", caption, figure, [flow.record for flow in flows])
+    return Drawing(f"Solutions ({variant})", caption, figure, mine)
 
 
 def _read(record: Record) -> _Flow | None:
     """The flow of the first member; None where the weights are not there."""
-    member = record.members[0]
-    run = record.parts[member.part].run
-    if run is None or not (run.folder / "weights.safetensors").exists():
+    if not record.at_hand:
+        return None
+    member, run = record.at_hand[0]
+    if not (run.folder / "weights.safetensors").exists():
         return None
     task = run.task(member.index)
     counts = task.pde.problem.counts

@@ -13,7 +13,7 @@ from rwf.pictures import read_pictures
 from rwf.precision import computing
 from rwf.record import Run
 from rwf.report.figures.drawing import Drawing
-from rwf.report.figures.shown import said, settings
+from rwf.report.figures.shown import said, seed_of, settings
 from rwf.report.figures.style import blank
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
@@ -51,7 +51,7 @@ def _drawing(variant: str, seen: Sequence[_Seen]) -> Drawing:
         quality = "" if one.truth is None else f", {float(psnr(*map(jnp.asarray, (one.picture, one.truth)))):.2f} dB"
         above.imshow(one.picture, interpolation="nearest")
         above.set_title(PARAMETRIZATIONS[one.record.parametrization] + quality)
-    caption = "The first test view as the nets of the first seed show it"
+    caption = f"The first test view as the nets of {seed_of(one.record for one in seen)} show it"
     if all(one.truth is not None for one in seen):
         axes[0, 0].imshow(seen[0].truth, interpolation="nearest")
         axes[0, 0].set_title("Truth")
@@ -81,10 +81,9 @@ def _draw_errors(row: Sequence["matplotlib.axes.Axes"], seen: Sequence[_Seen]) -
 
 def _see(record: Record) -> _Seen | None:
     """The picture that is kept in the run folder of a record's first member, or rendered from its weights."""
-    member = record.members[0]
-    run = record.parts[member.part].run
-    if run is None:
+    if not record.at_hand:
         return None
+    member, run = record.at_hand[0]
     # compared in words first: to make the stand-in of a scene that is not here would take long
     task = run.task(member.index) if run.job.recipe.task.describe() == record.data else None
     kept = read_pictures(run).get(member.index)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from rwf.precision import computing
 from rwf.report.figures.drawing import Drawing
-from rwf.report.figures.shown import said, settings
+from rwf.report.figures.shown import said, seed_of, settings
 from rwf.report.figures.style import COLOURS, INK, blank, log_where_positive
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
@@ -56,7 +56,8 @@ def predictions(records: Sequence[Record]) -> Drawing | None:
         draw(row, tested, shown, function, name)
     caption = (
         f"Test functions by {PARAMETRIZATIONS[shown]}'s error: the median one, the one at 90 % and the worst. From the "
-        f"left: input, {parts}, with the relative L² error. The first seed of each.{said(tested.variant)}"
+        f"left: input, {parts}, with the relative L² error; {seed_of(tested.records)} of each."
+        f"{said(tested.variant)}"
     )
     return Drawing("Predictions", caption, figure, tested.records)
 
@@ -75,7 +76,8 @@ def spread(records: Sequence[Record]) -> Drawing | None:
     axes.set(xlabel="test functions (%)", ylabel="relative L² error")
     log_where_positive(axes, "rel_l2")
     axes.legend()
-    caption = "The error of each test function, sorted; mean ± standard deviation over them. The first seed of each."
+    caption = "The error of each test function, sorted; mean ± standard deviation over them; "
+    caption += f"{seed_of(tested.records)} of each."
     if not tested.holdout.grid:
         caption += " The functions themselves are not drawn: their points are on no line, and no even grid in a plane."
     return Drawing("Error over the test functions", caption + said(tested.variant), figure, tested.records)
@@ -103,9 +105,10 @@ def _read(records: Sequence[Record]) -> _Tested | None:
 def _tested(variant: str, mine: Mapping[str, Record]) -> _Tested | None:
     predicted, errors, seen = {}, {}, None
     for name, record in mine.items():
-        member = record.members[0]
-        run = record.parts[member.part].run
-        if run is None or not (run.folder / "weights.safetensors").exists():
+        if not record.at_hand:
+            continue
+        member, run = record.at_hand[0]
+        if not (run.folder / "weights.safetensors").exists():
             continue
         if "sensors" not in run.info["recipe"]["net"]:
             return None  # it is no operator

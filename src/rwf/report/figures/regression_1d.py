@@ -9,6 +9,7 @@ from jaxtyping import Float
 from rwf.precision import computing
 from rwf.record import Run
 from rwf.report.figures.drawing import Drawing
+from rwf.report.figures.shown import seed_of
 from rwf.report.figures.style import FAINT, blank, colour, draw_band, labels, log_where_positive, step_axis
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
@@ -45,8 +46,9 @@ def comparison(records: Sequence[Record]) -> Drawing | None:
     above, below = cast("Any", figure.subfigures(2, 1, height_ratios=[1, 1.2]))
     _draw_predictions(above, shown)
     _draw_training(below, shown)
+    mine = [trained.record for trained in shown]
     caption = (
-        f"Top: the target (grey) and the prediction of the first seed; up to {_NETS - 1} others are faint. "
+        f"Top: the target (grey) and the prediction of {seed_of(mine)}; up to {_NETS - 1} others are faint. "
         "Bottom: training loss; relative change of the weights in the original parameter space (median and "
         "16–84 % band over seeds); eigenvalues of the empirical neural tangent kernel at the end, largest "
         "first, solid in the trained parameters, as in the paper, and dashed in W, where the four can be "
@@ -54,13 +56,13 @@ def comparison(records: Sequence[Record]) -> Drawing | None:
     )
     if any(trained.y is None for trained in shown):
         caption += " The target is not drawn where this machine makes other data than the run was trained on."
-    return Drawing("Plain, AA, WN and RWF", caption, figure, [trained.record for trained in shown])
+    return Drawing("Plain, AA, WN and RWF", caption, figure, mine)
 
 
 def _read(record: Record) -> _Trained | None:
     """Reads a record's first members that share their signal; None where the weights are not there."""
-    found = [(record.parts[m.part].run, m) for m in record.members if m.signal == record.members[0].signal]
-    found = [(run, member) for run, member in found if run is not None and _has_weights(run)][:_NETS]
+    found = [(run, member) for member, run in record.at_hand if _has_weights(run)]
+    found = [(run, member) for run, member in found if member.signal == found[0][1].signal][:_NETS]
     if not found:
         return None
     task = found[0][0].task(found[0][1].index)

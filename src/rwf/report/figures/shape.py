@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from rwf.pictures import read_pictures, render
 from rwf.report.figures.drawing import Drawing
-from rwf.report.figures.shown import said, settings
+from rwf.report.figures.shown import said, seed_of, settings
 from rwf.report.figures.style import blank
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Member, Record
@@ -54,20 +54,20 @@ def _drawing(variant: str, seen: Sequence[_Seen]) -> Drawing:
         above.set_title(title)
     base = variant.partition("+")[0]
     mapping = {"none": "no input mapping"}.get(base, f"{base} features")
+    mine = [one.record for one in seen]
     caption = (
-        f"The surfaces that the nets of the first seed have learnt ({mapping}), by marching cubes; below, the top."
+        f"The surfaces that the nets of {seed_of(mine)} have learnt ({mapping}), by marching cubes; below, the top."
     )
     if truth is None:
         caption += " The mesh is not drawn: this machine has not the data of these runs."
-    return Drawing("Surfaces", caption + said(variant), figure, [one.record for one in seen])
+    return Drawing("Surfaces", caption + said(variant), figure, mine)
 
 
 def _see(record: Record) -> _Seen | None:
     """The picture that is kept in the run folder of a record's first member, or drawn from its weights."""
-    member = record.members[0]
-    run = record.parts[member.part].run
-    if run is None:
+    if not record.at_hand:
         return None
+    member, run = record.at_hand[0]
     # compared in words: the labels of a mesh that is not here would take minutes to make
     here = run.job.recipe.task.describe() == record.data
     truth = np.asarray(run.task(member.index).truth) if here else None

@@ -1,6 +1,6 @@
 """Which of many settings a figure shows that has room for one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
@@ -18,6 +18,12 @@ def settings(records: Sequence[Record], first: Sequence[str] = ()) -> Iterator[t
         found = {record.parametrization: record for record in mine if record.variant == variant}
         if found:
             yield variant, {name: found[name] for name in PARAMETRIZATIONS if name in found}
+
+
+def seed_of(records: Iterable[Record]) -> str:
+    """Which seed is drawn of each: the first whose run folder is here."""
+    seeds = {record.at_hand[0][0].seed for record in records if record.at_hand}
+    return f"seed {seeds.pop()}" if len(seeds) == 1 else "the first seed"
 
 
 def said(variant: str) -> str:

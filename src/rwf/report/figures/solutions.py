@@ -9,7 +9,7 @@ import numpy as np
 from rwf.pde import PDETask
 from rwf.precision import computing
 from rwf.report.figures.drawing import Drawing
-from rwf.report.figures.shown import settings
+from rwf.report.figures.shown import seed_of, settings
 from rwf.report.figures.solution_maps import Cut, Solved, cuts, drawn_maps
 from rwf.report.figures.style import INK, blank, colour, legend_below
 from rwf.report.names import PARAMETRIZATIONS
@@ -38,24 +38,30 @@ def _drawn(variant: str, found: Mapping[str, Record]) -> list[Drawing]:
     if not shown:
         return []
     title, mine = f"Solutions ({variant})", [solved.record for solved in shown]
+    seed = seed_of(mine)
     if shown[0].task.inputs == 1:
         also = ", and the exact solution, dashed" if shown[0].exact else ""
-        return [Drawing(title, f"What the first seed of each found{also}.", _drawn_lines(shown), mine)]
+        return [Drawing(title, f"What {seed} of each found{also}.", _drawn_lines(shown), mine)]
     several = len(shown[0].found) > 1
     return [
-        Drawing(f"{title}: {name}" if several else title, _caption(shown[0], name), drawn_maps(shown, name), mine)
+        Drawing(
+            f"{title}: {name}" if several else title,
+            _caption(shown[0], name, seed),
+            drawn_maps(shown, name),
+            mine,
+        )
         for name in shown[0].found
     ]
 
 
-def _caption(solved: Solved, unknown: str) -> str:
+def _caption(solved: Solved, unknown: str, seed: str) -> str:
     """How to read the maps of an unknown."""
     sentences = [f"The unknown {unknown}."] if len(solved.found) > 1 else []
     if unknown in solved.exact:
-        sentences += ["Top: the exact solution, and what the first seed of each found."]
+        sentences += [f"Top: the exact solution, and what {seed} of each found."]
         sentences += ["Below: the error, one scale for all."]
     else:
-        sentences += ["What the first seed of each found."]
+        sentences += [f"What {seed} of each found."]
     return " ".join([*sentences, *_where(solved.cuts)])
 
 
@@ -71,9 +77,10 @@ def _where(shown: Sequence[Cut]) -> list[str]:
 
 def _read(record: Record) -> Solved | None:
     """Reads the first member of a record of a differential equation."""
-    member = record.members[0]
-    run = record.parts[member.part].run
-    if run is None or "curriculum" not in run.info["recipe"]["task"]:
+    if not record.at_hand:
+        return None
+    member, run = record.at_hand[0]
+    if "curriculum" not in run.info["recipe"]["task"]:
         return None
     if not (run.folder / "weights.safetensors").exists():
         return None
