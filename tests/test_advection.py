@@ -178,7 +178,7 @@ def test_seconds_that_were_measured_beside_other_programs_are_marked(runs):
 
 
 def test_a_results_file_keeps_when_an_error_was_reached(runs, tmp_path):
-    (path,) = save_results(runs, tmp_path, allow_quick=True)
+    (path,) = save_results(runs, tmp_path)
     assert reaching(read_results(path)) == reaching(runs) != []
 
 

@@ -112,19 +112,8 @@ def test_a_function_beside_which_the_others_vanish_is_remarked(tmp_path, name):
 
 def test_what_is_remarked_of_a_file_is_said_once_for_all_parametrizations(tmp_path, capsys):
     path = write(tmp_path / "more.npz", own(notes=np.zeros(1)))
-    few = [
-        "--steps",
-        "20",
-        "--log-every",
-        "10",
-        "--seeds",
-        "1",
-        "--net.depth",
-        "1",
-        "--out",
-        str(tmp_path / "runs"),
-        "--no-report",
-    ]
+    few = ["--steps", "20", "--log-every", "10", "--seeds", "1", "--net.depth", "1", "--no-report"]
+    few += ["--out", str(tmp_path / "runs")]
     assert main(["run", str(path), "--parametrization", "plain", "rwf", *few]) == 0
     assert capsys.readouterr().err.count("nothing reads notes of more.npz") == 1
 

@@ -1,6 +1,7 @@
 """What every figure of a report must show: what it is of, axes that can be read, and every line of the tables."""
 
 import itertools
+import shutil
 import sys
 from dataclasses import replace
 
@@ -45,6 +46,9 @@ def test_nets_are_drawn_of_the_first_seed_whose_run_folder_is_here(tmp_path):
 
     assert "the prediction of seed 3;" in caption(kept, tmp_path / "here" / job("plain", seeds=2, first_seed=3).folder)
     assert "the prediction of the first seed;" in caption(kept, tmp_path / "here")  # 3 of Plain, 0 of RWF
+    run_folder(tmp_path / "here", job("plain", seeds=1, first_seed=1), 0.5)  # copied without its weights
+    shutil.rmtree(tmp_path / "here" / job("rwf", seeds=1).folder)
+    assert "the prediction of seed 3;" in caption(kept, tmp_path / "here")
 
 
 @pytest.mark.parametrize(

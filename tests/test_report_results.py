@@ -208,6 +208,15 @@ def test_quick_runs_are_refused_unless_they_are_asked_for(tmp_path):
     assert all(row.quick for row in report.rows_of([path]))
 
 
+def test_quick_runs_are_refused_where_full_ones_were_saved_too(tmp_path):
+    run_folder(tmp_path / "full", job("plain"), 0.5)
+    path = saved(tmp_path / "full", tmp_path)
+    before = path.read_text()
+    with pytest.raises(report.ResultsError, match="not the full recipe"):
+        saved(run_folder(tmp_path / "quick", job("plain", quick=True), 0.4), tmp_path)
+    assert path.read_text() == before
+
+
 def change(path, edit, *, reseal):
     content = json.loads(path.read_text())
     edit(content)

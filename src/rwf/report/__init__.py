@@ -105,8 +105,9 @@ def save_results(
     What the folder holds of these cases is kept, and joined with what is new.
     """
     records = load(sources, note)
-    kept = _results.files_of(records, folder)
-    return _results.save_results(load([*records, *kept], note), folder, allow_quick=allow_quick)
+    if not allow_quick:
+        _results.check_full(records)  # before they are joined: full runs that are kept would take their place unsaid
+    return _results.save_results(load([*records, *_results.files_of(records, folder)], note), folder)
 
 
 def write_report(

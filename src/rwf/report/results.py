@@ -9,7 +9,7 @@ One file a case, `results/<case with - for />.json`:
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,26 +30,26 @@ class ResultsError(ValueError):
     """A results file cannot be trusted, or would not be worth writing."""
 
 
-def save_results(records: Iterable[Record], folder: Path, *, allow_quick: bool = False) -> list[Path]:
-    """Writes one results file a case, in the place of one that is there, and returns their paths.
-
-    What is not the full recipe is refused.
-    """
-    records = list(records)
+def save_results(records: Sequence[Record], folder: Path) -> list[Path]:
+    """Writes one results file a case, in the place of one that is there, and returns their paths."""
     if not records:
         raise ResultsError("There is nothing to save: no complete run was found. `rwf reproduce CASE` makes some.")
+    paths = _paths(records, folder)
+    for case, path in paths.items():
+        write_atomically(path, dumps(content_of(case, [r for r in records if r.case == case])))
+    return list(paths.values())
+
+
+def check_full(records: Sequence[Record]) -> None:
+    """Refuses to save what is not the full recipe."""
     quick = [record for record in records if record.quick]
-    if quick and not allow_quick:
+    if quick:
         folders = list(dict.fromkeys(part.folder for record in quick for part in record.parts))
         more = f" and {len(folders) - _NAMED} more" if len(folders) > _NAMED else ""
         raise ResultsError(
             f"{len(quick)} of {len(records)} records are not the full recipe: {', '.join(folders[:_NAMED])}{more}. "
             "Results are full runs: leave these out."
         )
-    paths = _paths(records, folder)
-    for case, path in paths.items():
-        write_atomically(path, dumps(content_of(case, [r for r in records if r.case == case])))
-    return list(paths.values())
 
 
 def files_of(records: Iterable[Record], folder: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from rwf.precision import computing
 from rwf.record import Run
 from rwf.report.figures.drawing import Drawing
-from rwf.report.figures.shown import seed_of
+from rwf.report.figures.shown import one_seed
 from rwf.report.figures.style import FAINT, blank, colour, draw_band, labels, log_where_positive, step_axis
 from rwf.report.names import PARAMETRIZATIONS
 from rwf.report.records import Record
@@ -23,12 +23,13 @@ _NETS = 3  # members whose prediction is drawn and whose kernel is computed, the
 
 
 class _Trained(NamedTuple):
-    """The first members of a record, read from its run folders: their nets, what they predict, the data of the first.
+    """The first members of a record, read from its run folders: their nets, what they predict; of the first its data.
 
     The target is None where what this machine makes of the recipe is not what the run was trained on.
     """
 
     record: Record
+    seed: int
     nets: list[Any]
     predictions: list[Float[np.ndarray, "points 1"]]
     x: Float[np.ndarray, "points 1"]
@@ -46,9 +47,9 @@ def comparison(records: Sequence[Record]) -> Drawing | None:
     above, below = cast("Any", figure.subfigures(2, 1, height_ratios=[1, 1.2]))
     _draw_predictions(above, shown)
     _draw_training(below, shown)
-    mine = [trained.record for trained in shown]
+    mine, seed = [trained.record for trained in shown], one_seed(trained.seed for trained in shown)
     caption = (
-        f"Top: the target (grey) and the prediction of {seed_of(mine)}; up to {_NETS - 1} others are faint. "
+        f"Top: the target (grey) and the prediction of {seed}; up to {_NETS - 1} others are faint. "
         "Bottom: training loss; relative change of the weights in the original parameter space (median and "
         "16–84 % band over seeds); eigenvalues of the empirical neural tangent kernel at the end, largest "
         "first, solid in the trained parameters, as in the paper, and dashed in W, where the four can be "
@@ -71,7 +72,8 @@ def _read(record: Record) -> _Trained | None:
         error, recorded = float(task.metrics(materialize(nets[0]))["rel_l2"]), found[0][1].final.get("rel_l2")
         predictions = [np.asarray(materialize(net)(task.x)) for net in nets]
     same = recorded is not None and abs(error - recorded) <= 0.02 + 0.1 * recorded
-    return _Trained(record, nets, predictions, np.asarray(task.x), np.asarray(task.y) if same else None)
+    y = np.asarray(task.y) if same else None
+    return _Trained(record, found[0][1].seed, nets, predictions, np.asarray(task.x), y)
 
 
 def _has_weights(run: Run) -> bool:
@@ -81,7 +83,7 @@ def _has_weights(run: Run) -> bool:
 
 def _draw_predictions(figure: "matplotlib.figure.SubFigure", shown: Sequence[_Trained]) -> None:
     first = None
-    for i, (record, _, predictions, x, y) in enumerate(shown):
+    for i, (record, _, _, predictions, x, y) in enumerate(shown):
         first = axes = figure.add_subplot(1, len(shown), i + 1, sharey=first)
         if y is not None:
             axes.plot(x[:, 0], y[:, 0], color="#AAAAAA", linewidth=3)

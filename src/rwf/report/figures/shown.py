@@ -22,8 +22,13 @@ def settings(records: Sequence[Record], first: Sequence[str] = ()) -> Iterator[t
 
 def seed_of(records: Iterable[Record]) -> str:
     """Which seed is drawn of each: the first whose run folder is here."""
-    seeds = {record.at_hand[0][0].seed for record in records if record.at_hand}
-    return f"seed {seeds.pop()}" if len(seeds) == 1 else "the first seed"
+    return one_seed(record.at_hand[0][0].seed for record in records)
+
+
+def one_seed(seeds: Iterable[int]) -> str:
+    """The seed that is drawn of each, in words."""
+    found = set(seeds)
+    return f"seed {found.pop()}" if len(found) == 1 else "the first seed"
 
 
 def said(variant: str) -> str:
