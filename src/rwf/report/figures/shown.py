@@ -22,7 +22,7 @@ def settings(records: Sequence[Record], first: Sequence[str] = ()) -> Iterator[t
 
 def seed_of(records: Iterable[Record]) -> str:
     """Which seed is drawn of each: the first whose run folder is here."""
-    return one_seed(record.at_hand[0][0].seed for record in records)
+    return one_seed(record.at_hand[0][0].seed for record in records if record.at_hand)
 
 
 def one_seed(seeds: Iterable[int]) -> str:
